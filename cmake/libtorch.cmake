@@ -1,0 +1,15 @@
+# LibTorch from CMAKE_PREFIX_PATH, else the torch of python3, else the system's. Then one precompiled header for all.
+find_package(Torch QUIET HINTS ${CMAKE_PREFIX_PATH} NO_CMAKE_SYSTEM_PATH NO_CMAKE_ENVIRONMENT_PATH NO_SYSTEM_ENVIRONMENT_PATH)
+if(NOT Torch_FOUND)
+  execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
+                  OUTPUT_VARIABLE torch_of_python OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  find_package(Torch REQUIRED HINTS ${torch_of_python})
+endif()
+if(Torch_VERSION AND Torch_VERSION VERSION_LESS 1.13)
+  message(FATAL_ERROR "LibTorch ${Torch_VERSION} is too old: 1.13 or newer is needed")
+endif()
+if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
+  message(FATAL_ERROR "this LibTorch was built with the old C++ ABI: take a cxx11-abi build")
+endif()
+set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} ${TORCH_CXX_FLAGS}")
+message(STATUS "LibTorch: ${TORCH_INSTALL_PREFIX} ${Torch_VERSION}")

@@ -1,0 +1,33 @@
+# A room is a static library that may link only the rooms before it. All share one precompiled header of LibTorch.
+# Designated initialisers leave the rest at its default on purpose; -Wrestrict misfires on string sums in GCC 12 (PR 105651).
+set(FEDGRAB_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Werror -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  list(APPEND FEDGRAB_WARNINGS -Wno-restrict)
+endif()
+
+add_library(fedgrab_torch_header OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/src/torch_header.cpp)
+target_link_libraries(fedgrab_torch_header PUBLIC ${TORCH_LIBRARIES})
+target_compile_options(fedgrab_torch_header PRIVATE ${FEDGRAB_WARNINGS})
+target_precompile_headers(fedgrab_torch_header PRIVATE <torch/torch.h>)
+
+# fedgrab_room(NAME [TORCH] SOURCES … LINK …)
+function(fedgrab_room name)
+  cmake_parse_arguments(room "TORCH" "" "SOURCES;LINK" ${ARGN})
+  add_library(fedgrab_${name} STATIC ${room_SOURCES})
+  add_library(fedgrab::${name} ALIAS fedgrab_${name})
+  set_target_properties(fedgrab_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(fedgrab_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                    $<INSTALL_INTERFACE:include>)
+  target_compile_features(fedgrab_${name} PUBLIC cxx_std_20)
+  target_compile_options(fedgrab_${name} PRIVATE ${FEDGRAB_WARNINGS})
+  target_link_libraries(fedgrab_${name} PUBLIC ${room_LINK})
+  if(room_TORCH)
+    fedgrab_use_torch(fedgrab_${name})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY FEDGRAB_ROOMS fedgrab_${name})
+endfunction()
+
+function(fedgrab_use_torch target)
+  target_link_libraries(${target} PUBLIC ${TORCH_LIBRARIES})
+  target_precompile_headers(${target} REUSE_FROM fedgrab_torch_header)
+endfunction()

@@ -1,0 +1,24 @@
+/// Every failure a user can cause is an Error: one line that says what, why and what to do about it.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace fedgrab {
+
+/// Also the exit code of the command line.
+enum class Fault { other = 1, usage = 2, data = 3, checkpoint = 4 };
+
+class Error : public std::runtime_error {
+ public:
+  /// Reads `what: why (hint)`; line breaks are flattened so that the message stays one line.
+  Error(Fault fault, const std::string& what, const std::string& why, const std::string& hint = {});
+
+  Fault fault() const { return fault_; }
+  int exit_code() const { return static_cast<int>(fault_); }
+
+ private:
+  Fault fault_;
+};
+
+}  // namespace fedgrab

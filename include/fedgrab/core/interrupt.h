@@ -1,0 +1,15 @@
+/// SIGINT and SIGTERM as a flag that long loops look at; a second signal ends the process at once.
+#pragma once
+
+namespace fedgrab {
+
+/// Thrown where a loop notices the flag; nothing half-done may survive it.
+struct Interrupted {};
+
+void catch_interrupts();
+bool interrupted();
+inline void throw_if_interrupted() {
+  if (interrupted()) throw Interrupted{};
+}
+
+}  // namespace fedgrab

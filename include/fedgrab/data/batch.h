@@ -1,0 +1,32 @@
+/// From sample indices to the floats a network reads: crop, flip, normalise.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "fedgrab/core/random.h"
+#include "fedgrab/data/dataset.h"
+
+namespace fedgrab {
+
+/// Random crop and flip of one sample, from one block of random words: a device computes the same.
+struct Placement {
+  int64_t dy = 0, dx = 0;  // where the crop starts, in pixels of the unpadded image
+  bool flip = false;
+};
+Placement place(const Augmentation& augmentation, const PhiloxBlock& words);
+
+/// Writes image `i` into `out` (channels × height × width floats). What the crop takes from outside the image is black,
+/// as torchvision's RandomCrop does it.
+void write_sample(const Images& images, int64_t i, const Placement& placement, const Normalisation& normalisation,
+                  float* out);
+
+/// One plain epoch position: sample `indices[k]` is augmented from random.block(first_position + k).
+void write_batch(const Images& images, std::span<const int64_t> indices, const Augmentation& augmentation,
+                 const Normalisation& normalisation, const Random& random, uint32_t first_position, float* out);
+
+/// Without augmentation.
+void write_batch(const Images& images, std::span<const int64_t> indices, const Normalisation& normalisation,
+                 float* out);
+
+}  // namespace fedgrab

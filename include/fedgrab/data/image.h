@@ -1,0 +1,29 @@
+/// One image file to bytes: PNG, JPEG, PPM/PGM, grey or colour, any size.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "fedgrab/data/dataset.h"
+
+namespace fedgrab {
+
+struct Image {
+  ImageShape shape;            // channels 1 or 3
+  std::vector<uint8_t> bytes;  // planes
+};
+
+/// By content, not by name. 16-bit is reduced to 8, transparency is laid on black, palettes are expanded. Throws
+/// Error(Fault::data) naming the file when it is not a readable image.
+Image read_image(const std::filesystem::path& path);
+
+/// True for the file names that read_image is worth trying on.
+bool looks_like_image(const std::filesystem::path& path);
+
+/// Bilinear with anti-aliasing when shrinking, as Pillow's BILINEAR: agrees with it to within two levels.
+Image resize(const Image& image, int64_t height, int64_t width);
+
+/// 1 to 3 repeats the plane; 3 to 1 is ITU-R 601 luma, as Pillow's convert("L").
+Image with_channels(const Image& image, int64_t channels);
+
+}  // namespace fedgrab

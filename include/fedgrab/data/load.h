@@ -1,0 +1,55 @@
+/// From parameters to a dataset: one reader per format, chosen by `data.name`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fedgrab/data/dataset.h"
+
+namespace fedgrab {
+
+struct DataParams {
+  std::string name = "shapes";
+  std::string path;
+  double test_fraction = 0.2;
+  double validation = 0.0;
+  int64_t size = 0;
+  int64_t channels = 0;
+  int64_t per_class = 300;
+  int64_t test_per_class = 100;
+  std::string augment = "auto";
+  std::vector<double> mean, std;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("name", name, "data set: shapes is built in, the others are read from data.path")
+        .one_of({"shapes", "cifar10", "cifar100", "idx", "folder"});
+    v.param("path", path, "file or folder of the data set");
+    v.param("test_fraction", test_fraction, "folder without train/ and test/: share of each class kept for testing")
+        .between(0.01, 0.9);
+    v.param("validation", validation,
+            "share of each class of the training set held out to choose the best round and to stop early")
+        .between(0, 0.9);
+    v.param("size", size, "folder: images are resized to size x size pixels (0: 32)").between(0, 4096);
+    v.param("channels", channels, "folder: 1 grey, 3 colour (0: colour unless every image is grey)").between(0, 3);
+    v.param("per_class", per_class, "shapes: training images drawn per class before the long tail is cut")
+        .between(1, 1000000);
+    v.param("test_per_class", test_per_class, "shapes: test images per class").between(1, 1000000);
+    v.param("augment", augment, "training augmentation; auto is the usual one of the data set")
+        .one_of({"auto", "none", "crop", "flip", "crop+flip"});
+    v.param("mean", mean, "normalisation mean per channel, 0..1 (empty: the data set's own)").between(0, 1);
+    v.param("std", std, "normalisation deviation per channel (empty: the data set's own)").between(1e-3, 10);
+  }
+};
+
+/// Throws Error(Fault::data) naming the file at fault.
+Dataset load_dataset(const DataParams& params, uint64_t seed);
+
+// The readers. Each fills everything but the user's overrides of augmentation and normalisation.
+Dataset make_shapes(int64_t train_per_class, int64_t test_per_class, uint64_t seed);
+Dataset read_cifar(const std::string& path, int64_t classes);
+Dataset read_idx(const std::string& path);
+Dataset read_image_folder(const std::string& path, int64_t size, int64_t channels, double test_fraction, uint64_t seed);
+
+}  // namespace fedgrab

@@ -1,0 +1,39 @@
+/// Cuts a long-tailed training set out of a balanced one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+struct LongTailParams {
+  std::string kind = "auto";
+  double factor = 50;
+  int64_t max = 0;
+  double step_fraction = 0.5;
+  std::string order = "seed";
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("kind", kind,
+            "profile of the class sizes; auto: exponential for balanced benchmarks, none for your own data")
+        .one_of({"auto", "exponential", "step", "none"});
+    v.param("factor", factor, "imbalance factor: size of the largest class over that of the smallest").between(1, 1e6);
+    v.param("max", max, "images of the largest class (0: as many as it has)").at_least(0);
+    v.param("step_fraction", step_fraction, "step profile: share of the classes that are rare").between(0, 1);
+    v.param("order", order, "which images of a class are taken: by seed, or the first in the file")
+        .one_of({"seed", "file"});
+  }
+};
+
+/// n_c = floor(n · IF^(−c/(M−1))), or n and n/IF for the step profile.
+std::vector<int64_t> long_tail_counts(const LongTailParams& params, int64_t n, int64_t classes);
+
+/// Indices of the chosen training samples, ascending. `balanced` resolves kind auto. Throws Error(Fault::data) when a
+/// class has fewer images than its profile asks for.
+std::vector<int64_t> sample_long_tail(const LongTailParams& params, std::span<const int32_t> labels, int64_t classes,
+                                      bool balanced, uint64_t seed);
+
+}  // namespace fedgrab

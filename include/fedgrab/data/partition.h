@@ -1,0 +1,51 @@
+/// Who holds which training sample.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+struct PartitionParams {
+  std::string kind = "dirichlet";
+  int64_t clients = 10;
+  double alpha = 0.5;
+  std::string file;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("kind", kind, "how the training samples are spread over the clients; file reads partition.file")
+        .one_of({"dirichlet", "iid", "file"});
+    v.param("clients", clients, "number of clients (kind file: as many as the file has)").between(1, 10000000);
+    v.param("alpha", alpha, "Dirichlet concentration: small is far from IID").between(1e-3, 1e6);
+    v.param("file", file, "a partition.json of an earlier run");
+  }
+};
+
+/// Sample indices by client, each ascending; together they cover the chosen samples once.
+using Partition = std::vector<std::vector<int64_t>>;
+
+/// For each class a symmetric Dirichlet(alpha) over the clients, then a multinomial draw. A draw that leaves a client
+/// without any sample is repeated; after 1,000 draws, or one so sparse that repeating is hopeless, each empty client
+/// takes a sample from the largest. Throws Error(Fault::data) when there are fewer samples than clients, or a file does
+/// not give each of the samples to one client.
+Partition make_partition(const PartitionParams& params, std::span<const int64_t> samples,
+                         std::span<const int32_t> labels, int64_t classes, uint64_t seed);
+
+/// {"clients": [[…], …]}, one client a line.
+void save_partition(const std::filesystem::path& path, const Partition& partition);
+Partition load_partition(const std::filesystem::path& path);
+
+/// counts[client][class].
+std::vector<std::vector<int64_t>> partition_table(const Partition& partition, std::span<const int32_t> labels,
+                                                  int64_t classes);
+
+/// The picture of the paper's Figure 2: the global distribution as bars on top, a circle or cell per client and class
+/// below, as SVG.
+std::string partition_picture(const std::vector<std::vector<int64_t>>& table,
+                              const std::vector<std::string>& class_names);
+
+}  // namespace fedgrab

@@ -1,0 +1,47 @@
+/// How a client trains.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+struct TrainParams {
+  int64_t rounds = 20;
+  double participation = 1.0;
+  int64_t local_epochs = 2;
+  int64_t batch = 32;
+  double lr = 0.05;
+  double momentum = 0.5;
+  double weight_decay = 0;
+  double clip = 0;
+  std::string schedule = "constant";
+  double lr_decay = 0.1;
+  std::vector<int64_t> lr_milestones;
+  int64_t seed = 1;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("rounds", rounds, "communication rounds").between(1, 10000000);
+    v.param("participation", participation, "share of the clients that train in a round").between(1e-6, 1);
+    v.param("local_epochs", local_epochs, "passes over its own data a client makes in a round").between(1, 10000);
+    v.param("batch", batch, "samples per local step; the last, smaller batch is kept").between(1, 1000000);
+    v.param("lr", lr, "learning rate").between(0, 1000);
+    v.param("momentum", momentum, "SGD momentum, from zero at the start of each round").between(0, 0.9999);
+    v.param("weight_decay", weight_decay, "L2 penalty").between(0, 10);
+    v.param("clip", clip, "largest L2 norm of a step's gradient (0: no clipping)").between(0, 1e9);
+    v.param(
+         "schedule", schedule,
+         "learning rate over the rounds: constant, cosine to zero, lr_decay at lr_milestones, or lr_decay every round")
+        .one_of({"constant", "cosine", "step", "exponential"});
+    v.param("lr_decay", lr_decay, "factor of the step and exponential schedules").between(1e-6, 1);
+    v.param("lr_milestones", lr_milestones, "rounds after which the step schedule multiplies by lr_decay").at_least(1);
+    v.param("seed", seed, "every random number follows from it").at_least(0);
+  }
+};
+
+/// Learning rate of a round, from 1.
+double learning_rate(const TrainParams& params, int64_t round);
+
+}  // namespace fedgrab

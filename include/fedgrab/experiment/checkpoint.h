@@ -1,0 +1,54 @@
+/// A run at the end of a round, as one safetensors file: the model under its own names, what server and clients keep
+/// beside it, and a description that makes the file usable on its own.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fedgrab/engine/client_store.h"
+#include "fedgrab/model/state.h"
+#include "fedgrab/record/run_directory.h"
+
+namespace fedgrab {
+
+/// What a model file says about itself, so that evaluation, prediction and export need nothing else.
+struct ModelCard {
+  std::string architecture;
+  ImageShape input;
+  std::string head_kind = "linear";
+  bool head_bias = true;
+  std::vector<std::string> class_names;
+  Normalisation normalisation;
+  int64_t round = 0;
+  std::string config;  // TOML of the run
+};
+
+struct Checkpoint {
+  int64_t round = 0;
+  State global;
+  TensorMap server;
+};
+
+/// Atomic; then removes all but the newest `keep`.
+void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
+                     const ClientStore& clients, int64_t keep);
+
+/// Fills checkpoint and clients from a file; checkpoint.global says which model is expected. Throws
+/// Error(Fault::checkpoint) naming the file.
+void load_checkpoint(const std::filesystem::path& path, Checkpoint& checkpoint, ClientStore& clients);
+
+/// Backbone and classifying head alone, in torchvision's names, loadable there with strict checking.
+void save_model(const std::filesystem::path& path, const ModelCard& card, const State& state);
+
+struct LoadedModel {
+  ModelCard card;
+  State state;  // with one head
+};
+/// From a model file, a checkpoint, or a run directory (its final model, else its newest checkpoint).
+LoadedModel load_model(const std::filesystem::path& path);
+
+/// Starts `state` from a safetensors file; a head of another number of classes keeps its random start.
+void initialise_from_file(State& state, const std::filesystem::path& path);
+
+}  // namespace fedgrab

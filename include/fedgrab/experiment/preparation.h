@@ -1,0 +1,25 @@
+/// From settings to everything training reads: dataset, long tail, held-out split, partition, groups.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fedgrab/experiment/settings.h"
+#include "fedgrab/record/schema.h"
+
+namespace fedgrab {
+
+struct Preparation {
+  Dataset data;
+  std::vector<int64_t> samples;  // training samples after the tail is cut and validation is held out
+  Split validation;              // empty unless asked for
+  std::vector<int64_t> counts;   // training samples per class
+  Groups groups;
+};
+
+Preparation prepare(const Settings& settings);
+
+/// One client holding everything where the method is centralised.
+Partition partition_samples(const Settings& settings, const Preparation& prepared, bool centralised);
+
+}  // namespace fedgrab

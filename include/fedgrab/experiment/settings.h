@@ -1,0 +1,117 @@
+/// Every parameter of a run, and the order in which they are set: default, preset of the method, file, flag.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fedgrab/core/parameters.h"
+#include "fedgrab/data/load.h"
+#include "fedgrab/data/longtail.h"
+#include "fedgrab/data/partition.h"
+#include "fedgrab/engine/engine.h"
+
+namespace fedgrab {
+
+struct ModelParams {
+  std::string name = "cnn";
+  std::string init;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("name", name, "backbone").one_of(architecture_names());
+    v.param("init", init, "safetensors file to start from; a head of another number of classes starts afresh");
+  }
+};
+
+struct EvalParams {
+  int64_t every = 1;
+  std::string groups = "auto";
+  std::vector<double> mass{0.75, 0.95};
+  std::vector<int64_t> thresholds{100, 20};
+  std::vector<int64_t> many, med, few;
+  int64_t patience = 0;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("every", every, "rounds between evaluations; the last round is always evaluated").at_least(1);
+    v.param(
+         "groups", groups,
+         "how classes are grouped into Many, Med and Few: by cumulative training mass, by counts, by the lists many, "
+         "med, few; auto: mass for benchmarks with a cut tail, counts elsewhere")
+        .one_of({"auto", "mass", "counts", "lists"});
+    v.param("mass", mass,
+            "groups = mass: a class is Many while the mass before it is below the first, Med below the second")
+        .between(0, 1);
+    v.param("thresholds", thresholds, "groups = counts: Many has more images than the first, Few fewer than the second")
+        .at_least(0);
+    v.param("many", many, "groups = lists: classes of Many").at_least(0);
+    v.param("med", med, "groups = lists: classes of Med").at_least(0);
+    v.param("few", few, "groups = lists: classes of Few").at_least(0);
+    v.param("patience", patience,
+            "stop after this many evaluations without a better validation accuracy (0: never); needs data.validation")
+        .at_least(0);
+  }
+};
+
+struct RecordParams {
+  bool tensorboard = true;
+  int64_t diagnostics_every = 1;
+  int64_t client_accuracy_every = 0;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("tensorboard", tensorboard, "write TensorBoard events beside metrics.jsonl");
+    v.param("diagnostics_every", diagnostics_every,
+            "rounds between records of balancers and prior (0: never); above 1,000 classes at most every tenth round")
+        .at_least(0);
+    v.param("client_accuracy_every", client_accuracy_every,
+            "rounds between tests of every client's model after local training (0: never)")
+        .at_least(0);
+  }
+};
+
+struct CheckpointParams {
+  int64_t every = 10;
+  int64_t keep = 2;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("every", every, "rounds between checkpoints (0: only at the end)").at_least(0);
+    v.param("keep", keep, "how many of the newest are kept").at_least(1);
+  }
+};
+
+/// The typed form of a Config.
+struct Settings {
+  DataParams data;
+  LongTailParams longtail;
+  PartitionParams partition;
+  ModelParams model;
+  TrainParams train;
+  EvalParams eval;
+  RecordParams record;
+  CheckpointParams checkpoint;
+  EngineParams engine;
+  std::string method;
+
+  uint64_t seed() const { return static_cast<uint64_t>(train.seed); }
+};
+
+/// All groups, in the order of docs/parameters.md.
+Schema full_schema();
+Settings read_settings(const Config& config);
+
+using Assignments = std::vector<std::pair<std::string, std::string>>;
+
+/// Default < preset of the chosen method < file < flags.
+Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags);
+
+/// The configuration of an interrupted run with what the user asks for now. Only parameters that leave the finished
+/// rounds true may differ (rounds, engine, record, checkpoint); any other throws a usage Error.
+Config resumed_config(const std::filesystem::path& saved, const Config& asked);
+
+}  // namespace fedgrab

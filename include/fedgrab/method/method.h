@@ -1,0 +1,132 @@
+/// A federated method is a client rule plus a server rule. The base class is FedAvg; a method overrides what it does
+/// differently and nothing else. Rules are data where they can be, so that an engine may fuse them.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fedgrab/core/parameters.h"
+#include "fedgrab/method/sums.h"
+#include "fedgrab/model/state.h"
+#include "fedgrab/objective/objective.h"
+
+namespace fedgrab {
+
+/// What one client knows at the start of a round. Counts and memory never leave it.
+struct ClientView {
+  int64_t client = 0;
+  int64_t round = 0;  // from 1
+  double share = 0;   // of the cohort's samples
+  uint64_t seed = 0;
+  const State& global;
+  std::span<const int64_t> counts;  // its own samples per class
+  TensorMap& memory;                // its own, kept from round to round
+};
+
+/// How a head is trained: by which rule, with which prior. Without an objective it is left alone.
+struct HeadRule {
+  const Objective* objective = nullptr;
+  torch::Tensor prior;
+};
+
+/// The local gradient is g + proximal · (w − w_global) + correction; heads as in the model.
+struct ClientRule {
+  std::vector<HeadRule> heads;
+  double proximal = 0;
+  torch::Tensor correction;     // flat, as the state; undefined: none
+  torch::Tensor class_weights;  // importance of a sample by its label; undefined: 1
+};
+
+/// What a client has done when its local training ends.
+struct LocalResult {
+  const State& local;
+  int64_t steps = 0;
+  double lr = 0, momentum = 0;
+};
+
+/// One named term of the server's sums.
+struct Contribution {
+  std::string name;
+  torch::Tensor values;
+  double weight = 0;
+  int64_t bytes = 0;  // what sending it costs
+};
+
+/// Per-class numbers of one client, for the record: "delta", "beta_pos", …
+using Diagnostics = std::map<std::string, std::vector<double>>;
+
+class Method {
+ public:
+  explicit Method(std::unique_ptr<Objective> objective) : objective_(std::move(objective)) {}
+  virtual ~Method() = default;
+
+  /// All data in one place: the experiment makes a single client of it.
+  virtual bool centralised() const { return false; }
+  /// The heads of the model; the first one classifies.
+  virtual std::vector<Head> heads() const { return {Head{}}; }
+
+  /// Called before local training; may change the copy of the global model that the client starts from.
+  virtual void prepare(const ClientView& /*view*/, const State& /*local*/) const {}
+  virtual ClientRule client_rule(const ClientView& view) const;
+  /// Called after local training, before the local model is gone; the default sends the shared part of the state.
+  virtual std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const;
+  virtual Diagnostics diagnose(const ClientView& /*view*/) const { return {}; }
+
+  /// Turns the sums into the new global model; `memory` is the server's own, kept from round to round.
+  virtual void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const;
+  /// The prior as clients would read it now, for the record; undefined where the method has none.
+  virtual torch::Tensor shared_prior(const State& /*global*/, int64_t /*round*/) const { return {}; }
+
+  /// Bytes the server sends to one client.
+  virtual int64_t bytes_down(const Model& model) const;
+
+ protected:
+  const Objective& objective() const { return *objective_; }
+  void adopt_shared(State& global, const torch::Tensor& average) const;
+
+ private:
+  std::unique_ptr<Objective> objective_;
+};
+
+/// Averaged by the server: everything that is neither frozen nor a client's own.
+std::vector<Range> shared_ranges(const Model& model);
+int64_t shared_bytes(const Model& model);
+
+struct MethodEntry {
+  std::string name;
+  std::string group;
+  std::string summary;
+  std::unique_ptr<Method> (*make)(const Config& config);
+  /// Values a preset changes before the user's own are applied.
+  std::vector<std::pair<std::string, std::string>> preset;
+};
+const std::vector<MethodEntry>& methods();
+const MethodEntry& find_method(const std::string& name);
+
+struct MethodParams {
+  std::string name = "fedgrab";
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("name", name, "federated method or preset; `fedgrab run --method help` lists them");
+  }
+};
+struct ObjectiveParams {
+  std::string name = "auto";
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("name", name, "local loss of the classifying head; auto: the method's own");
+  }
+};
+
+/// Adds the parameters of methods and objectives.
+void declare_methods(Schema& schema);
+/// The objective the user asked for, or `fallback` for auto.
+std::unique_ptr<Objective> chosen_objective(const Config& config, const std::string& fallback = "softmax");
+
+}  // namespace fedgrab

@@ -1,0 +1,39 @@
+/// What clients contribute, added up so that the order of arrival leaves no trace: 64-bit fixed point, 40 bits behind
+/// the point. Exact addition commutes; float addition does not.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+class OrderFreeSum {
+ public:
+  /// Adds weight · values; safe from several threads. Throws Error when a value is not finite or too large to be a
+  /// trained weight (|Σ| must stay below 2²²).
+  void add(const torch::Tensor& values, double weight);
+  torch::Tensor value() const;
+
+ private:
+  mutable std::mutex guard_;
+  std::vector<int64_t> total_;
+};
+
+/// The sums of one round, by name of the contribution.
+class Sums {
+ public:
+  void add(const std::string& name, const torch::Tensor& values, double weight);
+  bool contains(const std::string& name) const { return sums_.contains(name); }
+  torch::Tensor operator[](const std::string& name) const { return sums_.at(name).value(); }
+
+ private:
+  std::mutex guard_;
+  std::map<std::string, OrderFreeSum> sums_;
+};
+
+}  // namespace fedgrab

@@ -1,0 +1,25 @@
+/// The safetensors format: eight bytes of header length, a JSON header, then the raw tensors end to end. Files are
+/// exchanged with Python's `safetensors` both ways.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "fedgrab/model/tensor_map.h"
+
+namespace fedgrab {
+
+struct TensorFile {
+  TensorMap tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Writes atomically, one tensor at a time. Tensors may live on any device and need not be contiguous.
+void save_safetensors(const std::filesystem::path& path, const TensorFile& file);
+
+/// CPU tensors. Trusts nothing: whatever the format forbids throws Error(Fault::checkpoint) before memory is allocated
+/// for it.
+TensorFile load_safetensors(const std::filesystem::path& path);
+
+}  // namespace fedgrab

@@ -1,0 +1,13 @@
+/// Tensors by name, in alphabetical order: the form in which a state travels.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+
+namespace fedgrab {
+
+using TensorMap = std::map<std::string, torch::Tensor>;
+
+}  // namespace fedgrab

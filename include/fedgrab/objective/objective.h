@@ -1,0 +1,68 @@
+/// Every loss of this field is a rule on logits: it maps logits and labels to a loss and to the gradient that the
+/// backward pass starts from. All tensors may carry leading slot dimensions, one slot per client trained side by side.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fedgrab/core/parameters.h"
+#include "fedgrab/core/random.h"
+#include "fedgrab/model/tensor_map.h"
+
+namespace fedgrab {
+
+struct LogitBatch {
+  torch::Tensor logits;   // [.., batch, classes]
+  torch::Tensor labels;   // [.., batch], int64
+  torch::Tensor mask;     // [.., batch], 1 where there is a sample; undefined: everywhere
+  torch::Tensor weights;  // [.., batch], importance of each sample; undefined: 1
+  torch::Tensor counts;   // [.., classes], the client's own class counts
+  torch::Tensor prior;    // [.., classes], in [0, 1]; undefined: none
+  /// Uniform numbers on [0, 1) for this step and purpose, drawn only when asked for.
+  std::vector<Random> randoms;  // one per slot
+};
+
+struct LogitLoss {
+  torch::Tensor loss;      // [..], mean over the samples of each slot
+  torch::Tensor gradient;  // as logits, of the mean loss
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  /// Checks the shapes, then calls evaluate(). `memory` is the client's own, kept from step to step and round to round.
+  LogitLoss operator()(const LogitBatch& batch, TensorMap& memory) const;
+
+ protected:
+  virtual LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const = 0;
+};
+
+/// 1/number of samples where there is one, else 0: turns a sum over the batch into the mean of each slot. [.., batch]
+torch::Tensor mean_weights(const LogitBatch& batch);
+/// 1 at each sample's label. [.., batch, classes]
+torch::Tensor one_hot(const LogitBatch& batch);
+/// Uniform numbers [.., n] from the batch's streams, on the logits' device.
+torch::Tensor uniform(const LogitBatch& batch, int64_t n);
+
+/// Loss and gradient before anything is re-weighted.
+LogitLoss softmax_loss(const LogitBatch& batch);
+LogitLoss sigmoid_loss(const LogitBatch& batch);
+
+/// An entry of the list of objectives.
+struct ObjectiveEntry {
+  std::string name;
+  std::string summary;
+  std::unique_ptr<Objective> (*make)(const Config& config);
+};
+const std::vector<ObjectiveEntry>& objectives();
+std::unique_ptr<Objective> make_objective(const std::string& name, const Config& config);
+
+/// Adds the objectives' parameters.
+void declare_objectives(Schema& schema);
+
+}  // namespace fedgrab

@@ -1,0 +1,27 @@
+/// DPA, the direct prior analyzer: reads the global class distribution off the norms of a classifier's rows, so that no
+/// count ever leaves a client (paper, Sec. 3.2).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+/// P_j = h(‖w_j‖₂), h linear: `share` sums to 1, `max` has 1 as the largest, `span` maps onto [span_min, 1].
+torch::Tensor prior_from_weights(const torch::Tensor& weights, const std::string& scale, double span_min = 0.1);
+/// The same scales for any non-negative vector (class counts, a hand-set profile).
+torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale, double span_min = 0.1);
+
+struct PriorScore {
+  double l2 = 0;        // distance between the prior as a share and the true class shares
+  double tail_hit = 0;  // share of the true k rarest classes that are among the k smallest of the prior
+};
+
+/// Ties go to the later class on both sides, so that equal rows score the classes at the end.
+PriorScore score_prior(const torch::Tensor& prior, std::span<const int64_t> true_counts, int64_t k);
+
+}  // namespace fedgrab

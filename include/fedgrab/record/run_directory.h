@@ -1,0 +1,33 @@
+/// Where the files of a run are, and reading them back.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fedgrab/record/schema.h"
+
+namespace fedgrab {
+
+struct RunDirectory {
+  std::filesystem::path root;
+
+  std::filesystem::path config() const { return root / "config.toml"; }
+  std::filesystem::path partition() const { return root / "partition.json"; }
+  std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return root / "summary.json"; }
+  std::filesystem::path model() const { return root / "model.safetensors"; }
+  std::filesystem::path checkpoints() const { return root / "checkpoints"; }
+  std::filesystem::path checkpoint(int64_t round) const;
+
+  /// A run was started here.
+  bool exists() const { return std::filesystem::exists(config()); }
+  bool finished() const { return std::filesystem::exists(summary()); }
+  /// Rounds that have a checkpoint, ascending.
+  std::vector<int64_t> checkpoint_rounds() const;
+  /// The complete lines of metrics.jsonl; a last, half-written one is left out.
+  std::vector<RoundRecord> read_metrics() const;
+  Json read_summary() const;
+};
+
+}  // namespace fedgrab

@@ -1,0 +1,76 @@
+/// What a run writes down: one record a round, one summary at the end. Plain values; the JSON form is a contract.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+using Json = nlohmann::ordered_json;
+
+/// Class lists of the three groups; together they cover every class once.
+struct Groups {
+  std::vector<int64_t> many, med, few;
+};
+
+/// Shares of right answers; a group without test samples has none.
+struct Accuracy {
+  double all = 0;
+  std::optional<double> many, med, few;
+  std::vector<double> per_class;
+  double f1 = 0;  // macro
+};
+
+/// Mean and deviation over clients of a number per class.
+struct PerClass {
+  std::vector<double> mean, std;
+};
+
+struct PriorRecord {
+  std::vector<double> p;
+  double l2 = 0, tail_hit = 0;
+};
+
+struct RoundRecord {
+  int64_t round = 0;
+  std::optional<Accuracy> accuracy;    // on the test set, where this round was evaluated
+  std::optional<Accuracy> validation;  // where a split is held out
+  double loss = 0;                     // training, mean over samples
+  std::optional<double> test_loss;
+  double lr = 0;
+  int64_t clients = 0, steps = 0, samples = 0, bytes_up = 0, bytes_down = 0;
+  std::map<std::string, PerClass> diagnostics;  // "delta", "beta_pos", "beta_neg"
+  std::optional<PriorRecord> prior;
+  std::vector<std::vector<double>> client_accuracy;  // [client][class], where asked for
+  double seconds = 0;
+  std::map<std::string, double> phase_seconds;
+};
+
+Json to_json(const Accuracy& accuracy);
+Json to_json(const RoundRecord& record);
+RoundRecord round_from_json(const Json& json);
+
+/// What the accuracies of a run come down to.
+struct Summary {
+  int64_t rounds = 0;
+  Accuracy last, mean_last_10;
+  int64_t best_round = 0;
+  Accuracy best;                     // of best_round, on the test set
+  bool best_by_validation = false;   // else it was chosen on the test set, and says so
+  std::optional<int64_t> few_round;  // the first round in which Few reached 0.55
+  Groups groups;
+  std::vector<std::string> class_names;
+  std::vector<int64_t> class_counts;
+  std::vector<std::vector<int64_t>> confusion;  // of the last round: [truth][answer]; left out above 200 classes
+  double seconds = 0;
+  int64_t peak_memory_bytes = 0;
+};
+
+Json to_json(const Summary& summary);
+
+}  // namespace fedgrab

@@ -1,0 +1,68 @@
+#include "fedgrab/data/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "fedgrab/core/error.h"
+
+namespace fedgrab {
+namespace {
+
+const std::string& path_of(const DataParams& params) {
+  if (params.path.empty())
+    throw Error(Fault::usage, "data.path", fmt::format("is not set, and {} is read from there", params.name),
+                "name the file or folder of the data set");
+  return params.path;
+}
+
+Dataset read_by_name(const DataParams& params, uint64_t seed) {
+  if (params.name == "shapes") return make_shapes(params.per_class, params.test_per_class, seed);
+  if (params.name == "cifar10") return read_cifar(path_of(params), 10);
+  if (params.name == "cifar100") return read_cifar(path_of(params), 100);
+  if (params.name == "idx") return read_idx(path_of(params));
+  if (params.name == "folder")
+    return read_image_folder(path_of(params), params.size, params.channels, params.test_fraction, seed);
+  throw Error(Fault::usage, "data.name", fmt::format("unknown data set {}", params.name),
+              "one of shapes, cifar10, cifar100, idx, folder");
+}
+
+Augmentation chosen_augmentation(const std::string& name, const Dataset& data) {
+  if (name == "auto") return data.augmentation;
+  const bool crop = name == "crop" || name == "crop+flip";
+  const bool flip = name == "flip" || name == "crop+flip";
+  if (!crop && !flip && name != "none")
+    throw Error(Fault::usage, "data.augment", fmt::format("unknown augmentation {}", name),
+                "one of auto, none, crop, flip, crop+flip");
+  // Four pixels of 32 are the usual padding; other sizes keep that share.
+  const int64_t usual = std::max<int64_t>(1, std::min(data.shape().height, data.shape().width) / 8);
+  const int64_t padding = data.augmentation.crop_padding > 0 ? data.augmentation.crop_padding : usual;
+  return {crop ? padding : 0, flip};
+}
+
+void override_channels(std::vector<float>& values, const std::vector<double>& wanted, const std::string& key,
+                       bool zero_allowed) {
+  if (wanted.empty()) return;
+  if (wanted.size() != values.size())
+    throw Error(Fault::usage, key,
+                fmt::format("has {} values, the images have {} channels", wanted.size(), values.size()),
+                "give one value per channel, or none for the data set's own");
+  for (const double value : wanted)
+    if (!std::isfinite(value) || value < 0 || (value == 0 && !zero_allowed))
+      throw Error(Fault::usage, key, fmt::format("{} cannot be used to normalise an image", value),
+                  "values are on the scale 0..1");
+  std::transform(wanted.begin(), wanted.end(), values.begin(), [](double value) { return static_cast<float>(value); });
+}
+
+}  // namespace
+
+Dataset load_dataset(const DataParams& params, uint64_t seed) {
+  Dataset data = read_by_name(params, seed);
+  data.augmentation = chosen_augmentation(params.augment, data);
+  override_channels(data.normalisation.mean, params.mean, "data.mean", true);
+  override_channels(data.normalisation.std, params.std, "data.std", false);
+  return data;
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,186 @@
+#include "fedgrab/data/partition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <queue>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
+#include "fedgrab/core/random.h"
+
+namespace fedgrab {
+namespace {
+
+constexpr uint32_t max_draws = 1000;
+// With so many clients empty in one draw, a thousand more would not help: the chance that none is empty is e^-16.
+constexpr int64_t hopeless = 16;
+
+double open_uniform(Random& random) { return (static_cast<double>(random.bits64() >> 11) + 0.5) * 0x1.0p-53; }
+
+/// Cumulative unnormalised Dirichlet weights. In logarithms: at small alpha all gamma draws may underflow to zero.
+std::vector<double> cumulative_dirichlet(Random& random, double alpha, size_t clients) {
+  std::vector<double> weights(clients);
+  for (auto& weight : weights) {
+    const double boosted = random.gamma(alpha + 1.0);
+    weight = std::log(boosted) + std::log(open_uniform(random)) / alpha;
+  }
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  double sum = 0.0;
+  for (auto& weight : weights) weight = sum += std::exp(weight - largest);
+  return weights;
+}
+
+/// Which client gets each sample, in the order of `by_class`.
+Partition draw_dirichlet(const std::vector<std::vector<int64_t>>& by_class, const PartitionParams& params,
+                         uint64_t seed, uint32_t attempt) {
+  Partition partition(static_cast<size_t>(params.clients));
+  for (size_t c = 0; c < by_class.size(); ++c) {
+    if (by_class[c].empty()) continue;
+    Random random(seed, Purpose::partition, static_cast<uint32_t>(c), attempt);
+    const auto cumulative = cumulative_dirichlet(random, params.alpha, partition.size());
+    for (const int64_t sample : by_class[c]) {
+      const double point = open_uniform(random) * cumulative.back();
+      const auto client = std::upper_bound(cumulative.begin(), cumulative.end() - 1, point) - cumulative.begin();
+      partition[static_cast<size_t>(client)].push_back(sample);
+    }
+  }
+  return partition;
+}
+
+int64_t count_empty(const Partition& partition) {
+  return std::count_if(partition.begin(), partition.end(), [](const auto& client) { return client.empty(); });
+}
+
+/// Each empty client takes a random sample from whoever is largest at that moment.
+void fill_empty(Partition& partition, uint64_t seed) {
+  using Donor = std::pair<size_t, size_t>;  // samples, client
+  std::priority_queue<Donor> donors;
+  for (size_t k = 0; k < partition.size(); ++k) donors.emplace(partition[k].size(), k);
+  for (size_t k = 0; k < partition.size(); ++k) {
+    if (!partition[k].empty()) continue;
+    const auto [size, donor] = donors.top();
+    donors.pop();
+    auto& from = partition[donor];
+    Random random(seed, Purpose::partition, UINT32_MAX, static_cast<uint32_t>(k));
+    std::swap(from[random.below(size)], from.back());
+    partition[k].push_back(from.back());
+    from.pop_back();
+    donors.emplace(from.size(), donor);
+  }
+}
+
+Partition dirichlet(const PartitionParams& params, std::span<const int64_t> samples, std::span<const int32_t> labels,
+                    int64_t classes, uint64_t seed) {
+  std::vector<std::vector<int64_t>> by_class(static_cast<size_t>(classes));
+  for (const int64_t sample : samples)
+    by_class.at(static_cast<size_t>(labels[static_cast<size_t>(sample)])).push_back(sample);
+  Partition partition;
+  for (uint32_t attempt = 0; attempt < max_draws; ++attempt) {
+    partition = draw_dirichlet(by_class, params, seed, attempt);
+    const int64_t empty = count_empty(partition);
+    if (empty == 0) return partition;
+    if (empty > hopeless) break;
+  }
+  fill_empty(partition, seed);
+  return partition;
+}
+
+Partition iid(int64_t clients, std::span<const int64_t> samples, uint64_t seed) {
+  Partition partition(static_cast<size_t>(clients));
+  size_t next = 0;
+  for (const int64_t k : permutation(static_cast<int64_t>(samples.size()), Random(seed, Purpose::partition)))
+    partition[next++ % partition.size()].push_back(samples[static_cast<size_t>(k)]);
+  return partition;
+}
+
+Partition from_file(const std::string& file, std::span<const int64_t> samples) {
+  if (file.empty())
+    throw Error(Fault::usage, "partition.file", "is empty, but partition.kind is \"file\"",
+                "name a partition.json of an earlier run");
+  const std::string hint = "the file must come from the same data, longtail.* and seed";
+  Partition partition = load_partition(file);
+  std::vector<bool> taken(samples.empty() ? 0
+                                          : static_cast<size_t>(*std::max_element(samples.begin(), samples.end())) + 1);
+  std::vector<bool> chosen(taken.size());
+  for (const int64_t sample : samples) chosen[static_cast<size_t>(sample)] = true;
+  size_t covered = 0;
+  for (size_t k = 0; k < partition.size(); ++k) {
+    if (partition[k].empty()) throw Error(Fault::data, file, fmt::format("client {} has no sample", k));
+    for (const int64_t sample : partition[k]) {
+      const auto at = static_cast<size_t>(sample);
+      if (sample < 0 || at >= chosen.size() || !chosen[at])
+        throw Error(Fault::data, file, fmt::format("client {}: sample {} is not in the training set", k, sample), hint);
+      if (taken[at]) throw Error(Fault::data, file, fmt::format("client {}: sample {} is given twice", k, sample));
+      taken[at] = true;
+      ++covered;
+    }
+  }
+  if (covered != samples.size())
+    throw Error(Fault::data, file, fmt::format("{} training samples belong to no client", samples.size() - covered),
+                hint);
+  return partition;
+}
+
+}  // namespace
+
+Partition make_partition(const PartitionParams& params, std::span<const int64_t> samples,
+                         std::span<const int32_t> labels, int64_t classes, uint64_t seed) {
+  Partition partition;
+  if (params.kind == "file") {
+    partition = from_file(params.file, samples);
+  } else {
+    if (static_cast<int64_t>(samples.size()) < params.clients)
+      throw Error(Fault::data, "partition.clients",
+                  fmt::format("{} clients cannot share {} training samples", params.clients, samples.size()),
+                  "use fewer clients or more data");
+    partition =
+        params.kind == "iid" ? iid(params.clients, samples, seed) : dirichlet(params, samples, labels, classes, seed);
+  }
+  for (auto& client : partition) std::sort(client.begin(), client.end());
+  return partition;
+}
+
+void save_partition(const std::filesystem::path& path, const Partition& partition) {
+  std::string text = "{\"clients\": [";
+  for (size_t k = 0; k < partition.size(); ++k)
+    text += fmt::format("{}\n[{}]", k == 0 ? "" : ",", fmt::join(partition[k], ", "));
+  write_atomically(path, text + "\n]}\n");
+}
+
+Partition load_partition(const std::filesystem::path& path) {
+  const auto refuse = [&](const std::string& why) -> Error {
+    return {Fault::data, path.string(), why, "expected {\"clients\": [[sample, ...], ...]}"};
+  };
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(read_text(path));
+  } catch (const nlohmann::json::parse_error& error) {
+    throw refuse(fmt::format("not valid JSON near byte {}", error.byte));
+  }
+  const auto clients = json.find("clients");
+  if (clients == json.end() || !clients->is_array() || clients->empty()) throw refuse("no list of clients");
+  Partition partition;
+  for (const auto& client : *clients) {
+    if (!client.is_array()) throw refuse(fmt::format("client {} is not a list", partition.size()));
+    auto& samples = partition.emplace_back();
+    for (const auto& sample : client) {
+      if (!sample.is_number_integer())
+        throw refuse(fmt::format("client {}: {} is not a sample index", partition.size() - 1, sample.dump()));
+      samples.push_back(sample.get<int64_t>());
+    }
+  }
+  return partition;
+}
+
+std::vector<std::vector<int64_t>> partition_table(const Partition& partition, std::span<const int32_t> labels,
+                                                  int64_t classes) {
+  std::vector<std::vector<int64_t>> table(partition.size(), std::vector<int64_t>(static_cast<size_t>(classes)));
+  for (size_t k = 0; k < partition.size(); ++k)
+    for (const int64_t sample : partition[k]) ++table[k].at(static_cast<size_t>(labels[static_cast<size_t>(sample)]));
+  return table;
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,102 @@
+#include <png.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "decode.h"
+
+namespace fedgrab {
+namespace {
+
+/// What libpng needs during one file. Its errors come back by longjmp, so the functions that call it hold nothing with
+/// a destructor and say by a bool how it went.
+class PngSource {
+ public:
+  explicit PngSource(std::span<const uint8_t> bytes) : bytes_(bytes) {
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
+    if (png_ != nullptr) info_ = png_create_info_struct(png_);
+  }
+  PngSource(const PngSource&) = delete;
+  PngSource& operator=(const PngSource&) = delete;
+  ~PngSource() { png_destroy_read_struct(&png_, &info_, nullptr); }
+
+  bool read_header() {
+    if (info_ == nullptr) return false;
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    png_set_read_fn(png_, this, on_read);
+    png_read_info(png_, info_);
+    png_set_expand(png_);
+    png_set_scale_16(png_);
+    png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    return true;
+  }
+
+  bool read_pixels(png_bytepp rows) {
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    png_read_image(png_, rows);
+    png_read_end(png_, nullptr);
+    return true;
+  }
+
+  size_t height() const { return png_get_image_height(png_, info_); }
+  size_t width() const { return png_get_image_width(png_, info_); }
+  size_t channels() const { return png_get_channels(png_, info_); }
+  size_t row_bytes() const { return png_get_rowbytes(png_, info_); }
+  const char* message() const { return message_; }
+
+ private:
+  [[noreturn]] static void on_error(png_structp png, png_const_charp message) {
+    auto* self = static_cast<PngSource*>(png_get_error_ptr(png));
+    std::snprintf(self->message_, sizeof(self->message_), "%s", message);
+    png_longjmp(png, 1);
+  }
+
+  static void on_warning(png_structp /*png*/, png_const_charp /*message*/) {}
+
+  static void on_read(png_structp png, png_bytep out, size_t count) {
+    auto* self = static_cast<PngSource*>(png_get_io_ptr(png));
+    if (self->bytes_.size() - self->position_ < count) png_error(png, "the file ends too early");
+    std::memcpy(out, self->bytes_.data() + self->position_, count);
+    self->position_ += count;
+  }
+
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  std::span<const uint8_t> bytes_;
+  size_t position_ = 0;
+  char message_[200] = "out of memory";
+};
+
+/// Pixels of grey + alpha or colour + alpha to the same without alpha.
+std::vector<uint8_t> laid_on_black(const std::vector<uint8_t>& pixels, size_t channels) {
+  std::vector<uint8_t> opaque;
+  opaque.reserve(pixels.size() / channels * (channels - 1));
+  for (size_t i = 0; i < pixels.size(); i += channels) {
+    const uint32_t alpha = pixels[i + channels - 1];
+    for (size_t channel = 0; channel + 1 < channels; ++channel)
+      opaque.push_back(static_cast<uint8_t>((pixels[i + channel] * alpha + 127) / 255));
+  }
+  return opaque;
+}
+
+}  // namespace
+
+Image decode_png(std::span<const uint8_t> bytes, const std::string& file) {
+  PngSource source(bytes);
+  if (!source.read_header()) unreadable(file, "PNG", source.message());
+  check_dimensions(file, "PNG", source.height(), source.width());
+
+  std::vector<uint8_t> pixels(source.height() * source.row_bytes());
+  std::vector<png_bytep> rows(source.height());
+  for (size_t row = 0; row < rows.size(); ++row) rows[row] = pixels.data() + row * source.row_bytes();
+  if (!source.read_pixels(rows.data())) unreadable(file, "PNG", source.message());
+
+  const bool transparent = source.channels() % 2 == 0;
+  if (transparent) pixels = laid_on_black(pixels, source.channels());
+  return to_planes(
+      {source.channels() < 3 ? 1 : 3, static_cast<int64_t>(source.height()), static_cast<int64_t>(source.width())},
+      pixels);
+}
+
+}  // namespace fedgrab

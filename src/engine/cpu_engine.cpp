@@ -1,0 +1,154 @@
+/// Several clients at once, one thread each. A thread never runs more than itself inside an operator, so the bits do
+/// not depend on the number of workers; memory grows with workers, not with clients.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/parallel.h"
+#include "fedgrab/data/batch.h"
+#include "local_training.h"
+
+namespace fedgrab {
+namespace {
+
+constexpr int64_t evaluation_batch = 250;
+
+/// Largest share of each sample's class first; what remains is filled by smaller clients.
+std::vector<size_t> by_size(const std::vector<int64_t>& clients, const Partition& partition) {
+  std::vector<size_t> order(clients.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return partition[static_cast<size_t>(clients[a])].size() > partition[static_cast<size_t>(clients[b])].size();
+  });
+  return order;
+}
+
+class CpuEngine : public Engine {
+ public:
+  CpuEngine(int workers, const Federation& federation) : federation_(federation), workers_(workers) {
+    at::set_num_threads(1);
+    trainers_.resize(static_cast<size_t>(workers));
+  }
+
+  std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
+  Predictions predict(const State& state, const Split& split) override;
+  std::string describe() const override { return fmt::format("cpu, {} worker{}", workers_, workers_ == 1 ? "" : "s"); }
+
+ private:
+  LocalTraining& trainer(int worker) {
+    auto& slot = trainers_[static_cast<size_t>(worker)];
+    if (!slot) slot = std::make_unique<LocalTraining>(federation_);
+    return *slot;
+  }
+  ClientReport train_client(const RoundTask& task, int64_t client, double share, TensorMap& memory, Sums& sums,
+                            int worker);
+  void predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
+                     double& loss);
+
+  const Federation& federation_;
+  int workers_;
+  std::vector<std::unique_ptr<LocalTraining>> trainers_;  // one per worker, made when first used
+};
+
+std::vector<ClientReport> CpuEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
+  const auto& clients = task.clients;
+  const auto order = by_size(clients, federation_.partition);
+  const auto total = std::accumulate(clients.begin(), clients.end(), int64_t{0}, [&](int64_t sum, int64_t client) {
+    return sum + static_cast<int64_t>(federation_.partition[static_cast<size_t>(client)].size());
+  });
+  std::vector<ClientReport> reports(clients.size());
+  std::vector<TensorMap> memories(clients.size());
+  parallel_for(static_cast<int64_t>(clients.size()), workers_, [&](int64_t item, int worker) {
+    at::set_num_threads(1);
+    const size_t at = order[static_cast<size_t>(item)];
+    const int64_t client = clients[at];
+    const auto size = federation_.partition[static_cast<size_t>(client)].size();
+    memories[at] = store.read(client);
+    reports[at] =
+        train_client(task, client, static_cast<double>(size) / static_cast<double>(total), memories[at], sums, worker);
+  });
+  for (size_t i = 0; i < clients.size(); ++i) store.write(clients[i], std::move(memories[i]));
+  return reports;
+}
+
+ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, double share, TensorMap& memory, Sums& sums,
+                                     int worker) {
+  const auto& own = federation_.partition[static_cast<size_t>(client)];
+  const auto counts = class_counts(federation_.data.train.labels, own, federation_.data.classes());
+  const ClientView view{client,      task.round, share, static_cast<uint64_t>(federation_.train.seed),
+                        task.global, counts,     memory};
+  auto& local = trainer(worker);
+  ClientReport report = local.run(view, task.method);
+
+  const LocalResult result{local.network().state(), report.steps, learning_rate(federation_.train, task.round),
+                           federation_.train.momentum};
+  for (const auto& sent : task.method.contribute(view, result)) {
+    sums.add(sent.name, sent.values, sent.weight);
+    report.bytes_up += sent.bytes;
+  }
+  report.bytes_down = task.method.bytes_down(*federation_.model);
+  report.diagnostics = task.method.diagnose(view);
+  if (task.evaluate_clients) {
+    const Split& test = federation_.data.test;
+    std::vector<int32_t> classes(static_cast<size_t>(test.count()));
+    double loss = 0;
+    for (int64_t first = 0; first < test.count(); first += evaluation_batch)
+      predict_range(local.network(), test, first, std::min(evaluation_batch, test.count() - first),
+                    classes.data() + first, loss);
+    std::vector<double> right(counts.size()), all(counts.size());
+    for (size_t i = 0; i < classes.size(); ++i) {
+      const auto label = static_cast<size_t>(test.labels[i]);
+      all[label] += 1;
+      right[label] += classes[i] == test.labels[i] ? 1 : 0;
+    }
+    for (size_t c = 0; c < right.size(); ++c) report.accuracy.push_back(all[c] > 0 ? right[c] / all[c] : 0);
+  }
+  return report;
+}
+
+void CpuEngine::predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
+                              double& loss) {
+  const auto shape = split.images.shape;
+  std::vector<int64_t> indices(static_cast<size_t>(count));
+  std::iota(indices.begin(), indices.end(), first);
+  auto images = torch::empty({count, shape.channels, shape.height, shape.width});
+  write_batch(split.images, indices, federation_.data.normalisation, images.data_ptr<float>());
+  const auto logits = network.forward(images).logits.front();
+  const auto best = logits.argmax(1).to(torch::kInt).contiguous();
+  std::copy_n(best.data_ptr<int32_t>(), count, classes);
+  const auto labels =
+      torch::tensor(std::vector<int64_t>(split.labels.begin() + first, split.labels.begin() + first + count));
+  loss = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum().item<double>();
+}
+
+Predictions CpuEngine::predict(const State& state, const Split& split) {
+  const int64_t batches = (split.count() + evaluation_batch - 1) / evaluation_batch;
+  Predictions predictions{std::vector<int32_t>(static_cast<size_t>(split.count())), 0};
+  std::vector<double> losses(static_cast<size_t>(batches));
+  std::vector<char> loaded(static_cast<size_t>(workers_));
+  parallel_for(batches, workers_, [&](int64_t batch, int worker) {
+    at::set_num_threads(1);
+    throw_if_interrupted();
+    auto& network = trainer(worker).network();
+    if (loaded[static_cast<size_t>(worker)] == 0) network.load(state);
+    loaded[static_cast<size_t>(worker)] = 1;
+    const int64_t first = batch * evaluation_batch;
+    predict_range(network, split, first, std::min(evaluation_batch, split.count() - first),
+                  predictions.classes.data() + first, losses[static_cast<size_t>(batch)]);
+  });
+  predictions.loss =
+      std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(std::max<int64_t>(split.count(), 1));
+  return predictions;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation) {
+  const int workers = params.workers > 0 ? static_cast<int>(params.workers) : available_cores();
+  return std::make_unique<CpuEngine>(workers, federation);
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,90 @@
+#include "local_training.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/random.h"
+#include "fedgrab/data/batch.h"
+
+namespace fedgrab {
+
+LocalTraining::LocalTraining(const Federation& federation)
+    : federation_(federation), network_(federation.model), sgd_(*federation.model) {}
+
+ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
+  network_.load(view.global);
+  method.prepare(view, network_.state());
+  sgd_.reset();
+  const ClientRule rule = method.client_rule(view);
+  const auto& train = federation_.train;
+  const auto& own = federation_.partition[static_cast<size_t>(view.client)];
+  const auto client = static_cast<uint32_t>(view.client);
+  const auto round = static_cast<uint32_t>(view.round);
+  const double lr = learning_rate(train, view.round);
+
+  ClientReport report{.client = view.client};
+  double loss_sum = 0;
+  std::vector<int64_t> samples(own.size());
+  for (int64_t epoch = 0; epoch < train.local_epochs; ++epoch) {
+    const auto order = permutation(static_cast<int64_t>(own.size()),
+                                   Random(view.seed, Purpose::shuffle, client, round, static_cast<uint32_t>(epoch)));
+    for (size_t i = 0; i < own.size(); ++i) samples[i] = own[static_cast<size_t>(order[i])];
+    for (size_t first = 0; first < samples.size(); first += static_cast<size_t>(train.batch)) {
+      throw_if_interrupted();
+      const size_t count = std::min(samples.size() - first, static_cast<size_t>(train.batch));
+      // Every sample of the round has a position of its own, the same whatever the batch size.
+      const auto position = static_cast<uint32_t>(static_cast<size_t>(epoch) * samples.size() + first);
+      const double loss =
+          step(view, rule, std::span(samples).subspan(first, count), position, static_cast<uint32_t>(report.steps), lr);
+      if (!std::isfinite(loss))
+        throw Error(Fault::other, "training",
+                    fmt::format("the loss is {} in round {}, client {}, step {}", loss, view.round, view.client,
+                                report.steps + 1),
+                    "lower train.lr or set train.clip");
+      loss_sum += loss * static_cast<double>(count);
+      report.samples += static_cast<int64_t>(count);
+      ++report.steps;
+    }
+  }
+  report.loss = loss_sum / static_cast<double>(std::max<int64_t>(report.samples, 1));
+  return report;
+}
+
+double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::span<const int64_t> samples,
+                           uint32_t position, uint32_t step_index, double lr) {
+  const auto& data = federation_.data;
+  const auto shape = data.shape();
+  const auto client = static_cast<uint32_t>(view.client);
+  const auto round = static_cast<uint32_t>(view.round);
+  const auto count = static_cast<int64_t>(samples.size());
+
+  auto images = torch::empty({count, shape.channels, shape.height, shape.width});
+  write_batch(data.train.images, samples, data.augmentation, data.normalisation,
+              Random(view.seed, Purpose::augment, client, round), position, images.data_ptr<float>());
+  auto labels = torch::empty({count}, torch::kLong);
+  for (int64_t i = 0; i < count; ++i)
+    labels.data_ptr<int64_t>()[i] = data.train.labels[static_cast<size_t>(samples[static_cast<size_t>(i)])];
+
+  const NetworkOutput output = network_.forward_training(images);
+  LogitBatch batch{.labels = labels};
+  if (rule.class_weights.defined()) batch.weights = rule.class_weights.index_select(0, labels);
+  std::vector<torch::Tensor> gradients(output.logits.size());
+  double loss = 0;
+  for (size_t head = 0; head < rule.heads.size(); ++head) {
+    if (rule.heads[head].objective == nullptr) continue;
+    batch.logits = output.logits[head].detach();
+    batch.prior = rule.heads[head].prior;
+    batch.randoms = {Random(view.seed, Purpose::gate, client, round, step_index)};
+    const LogitLoss result = (*rule.heads[head].objective)(batch, view.memory);
+    gradients[head] = result.gradient;
+    if (head == 0) loss = result.loss.item<double>();
+  }
+  network_.backward(output, gradients);
+  sgd_.step(network_, view.global, rule, federation_.train, lr);
+  return loss;
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,29 @@
+/// One client's local training on one network: the plain path that every faster engine is measured against.
+#pragma once
+
+#include <span>
+
+#include "fedgrab/engine/engine.h"
+#include "sgd.h"
+
+namespace fedgrab {
+
+class LocalTraining {
+ public:
+  explicit LocalTraining(const Federation& federation);
+
+  /// Trains the client from view.global; afterwards network() holds its model.
+  ClientReport run(const ClientView& view, const Method& method);
+  Network& network() { return network_; }
+
+ private:
+  /// One step; returns the classifying head's loss.
+  double step(const ClientView& view, const ClientRule& rule, std::span<const int64_t> samples, uint32_t position,
+              uint32_t step_index, double lr);
+
+  const Federation& federation_;
+  Network network_;
+  Sgd sgd_;
+};
+
+}  // namespace fedgrab

@@ -1,0 +1,21 @@
+#include "fedgrab/engine/train_params.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fedgrab {
+
+double learning_rate(const TrainParams& params, int64_t round) {
+  const auto done = static_cast<double>(round - 1);
+  if (params.schedule == "cosine")
+    return params.lr * 0.5 * (1 + std::cos(M_PI * done / static_cast<double>(params.rounds)));
+  if (params.schedule == "exponential") return params.lr * std::pow(params.lr_decay, done);
+  if (params.schedule == "step") {
+    const auto passed = std::count_if(params.lr_milestones.begin(), params.lr_milestones.end(),
+                                      [&](int64_t milestone) { return round > milestone; });
+    return params.lr * std::pow(params.lr_decay, static_cast<double>(passed));
+  }
+  return params.lr;
+}
+
+}  // namespace fedgrab

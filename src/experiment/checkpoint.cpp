@@ -1,0 +1,131 @@
+#include "fedgrab/experiment/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
+#include "fedgrab/core/progress.h"
+#include "fedgrab/model/safetensors.h"
+
+namespace fedgrab {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* card_key = "fedgrab";
+const std::string server_prefix = "server/";
+
+std::string card_to_text(const ModelCard& card) {
+  return Json{{"architecture", card.architecture},
+              {"input", {card.input.channels, card.input.height, card.input.width}},
+              {"head_kind", card.head_kind},
+              {"head_bias", card.head_bias},
+              {"class_names", card.class_names},
+              {"mean", card.normalisation.mean},
+              {"std", card.normalisation.std},
+              {"round", card.round},
+              {"config", card.config}}
+      .dump();
+}
+
+ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
+  const auto found = file.metadata.find(card_key);
+  if (found == file.metadata.end())
+    throw Error(Fault::checkpoint, path.string(), "was not written by fedgrab: it does not say which model it holds",
+                "use model.init to start a run from weights of another origin");
+  try {
+    const Json json = Json::parse(found->second);
+    ModelCard card{.architecture = json.at("architecture"),
+                   .input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)},
+                   .head_kind = json.at("head_kind"),
+                   .head_bias = json.at("head_bias"),
+                   .class_names = json.at("class_names"),
+                   .normalisation = {json.at("mean"), json.at("std")},
+                   .round = json.at("round"),
+                   .config = json.at("config")};
+    const auto channels = static_cast<size_t>(card.input.channels);
+    if (card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
+        card.class_names.empty())
+      throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
+    return card;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Fault::checkpoint, path.string(), fmt::format("its description cannot be read: {}", error.what()));
+  }
+}
+
+fs::path model_file(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  const RunDirectory directory{path};
+  if (fs::exists(directory.model())) return directory.model();
+  const auto rounds = directory.checkpoint_rounds();
+  if (rounds.empty()) throw Error(Fault::checkpoint, path.string(), "holds neither a model nor a checkpoint");
+  return directory.checkpoint(rounds.back());
+}
+
+}  // namespace
+
+void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
+                     const ClientStore& clients, int64_t keep) {
+  make_folder(directory.checkpoints());
+  TensorFile file{checkpoint.global.named(), {{card_key, card_to_text(card)}}};
+  for (const auto& [name, tensor] : checkpoint.server) file.tensors.emplace(server_prefix + name, tensor);
+  file.tensors.merge(clients.all());
+  save_safetensors(directory.checkpoint(checkpoint.round), file);
+  auto rounds = directory.checkpoint_rounds();
+  for (size_t i = 0; i + static_cast<size_t>(keep) < rounds.size(); ++i) fs::remove(directory.checkpoint(rounds[i]));
+}
+
+void load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& clients) {
+  const TensorFile file = load_safetensors(path);
+  const ModelCard card = card_from_file(file, path);
+  checkpoint.global.assign(file.tensors, path.string());
+  checkpoint.round = card.round;
+  checkpoint.server.clear();
+  for (const auto& [name, tensor] : file.tensors)
+    if (name.starts_with(server_prefix)) checkpoint.server.emplace(name.substr(server_prefix.size()), tensor.clone());
+  clients.restore(file.tensors);
+}
+
+void save_model(const fs::path& path, const ModelCard& card, const State& state) {
+  TensorFile file{{}, {{"format", "pt"}, {card_key, card_to_text(card)}}};
+  for (const auto& p : state.model->parameters) {
+    const auto& heads = state.model->heads;
+    const bool extra =
+        std::any_of(heads.begin() + 1, heads.end(), [&](const Head& h) { return p.name.starts_with(h.name + "."); });
+    if (!extra) file.tensors.emplace(p.name, state.view(p));
+    // torchvision's strict loading asks for this counter, which nobody reads while momentum is set
+    if (p.kind == ParameterKind::running_mean)
+      file.tensors.emplace(p.name.substr(0, p.name.rfind('.')) + ".num_batches_tracked",
+                           torch::zeros({}, torch::kLong));
+  }
+  save_safetensors(path, file);
+}
+
+LoadedModel load_model(const fs::path& path) {
+  if (!fs::exists(path)) throw Error(Fault::checkpoint, path.string(), "no such file or folder");
+  const fs::path file_path = model_file(path);
+  const TensorFile file = load_safetensors(file_path);
+  LoadedModel loaded{card_from_file(file, file_path), {}};
+  const Head head{.kind = loaded.card.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
+                  .bias = loaded.card.head_bias};
+  const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
+  loaded.state =
+      initial_state(make_model(make_architecture(loaded.card.architecture, loaded.card.input), {head}, classes), 0);
+  loaded.state.assign(file.tensors, file_path.string());
+  return loaded;
+}
+
+void initialise_from_file(State& state, const fs::path& path) {
+  TensorFile file = load_safetensors(path);
+  for (const auto& head : state.model->heads) {
+    for (const auto& p : state.model->parameters) {
+      if (!p.name.starts_with(head.name + ".")) continue;
+      const auto found = file.tensors.find(p.name);
+      if (found != file.tensors.end() && found->second.sizes() == at::IntArrayRef(p.shape)) continue;
+      note(fmt::format("{}: {} starts afresh, the file has none of this shape", path.string(), p.name));
+      file.tensors[p.name] = state.view(p).clone();
+    }
+  }
+  state.assign(file.tensors, path.string());
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,348 @@
+#include "fedgrab/experiment/experiment.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/progress.h"
+#include "fedgrab/core/random.h"
+#include "fedgrab/experiment/checkpoint.h"
+#include "fedgrab/experiment/evaluation.h"
+#include "fedgrab/experiment/preparation.h"
+#include "fedgrab/prior/prior.h"
+#include "fedgrab/record/tensorboard.h"
+
+namespace fedgrab {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int64_t largest_confusion = 200;
+
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = Clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+};
+
+int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+/// Mean and deviation over the clients that report a number, added in the order of the cohort.
+std::map<std::string, PerClass> over_clients(const std::vector<ClientReport>& reports) {
+  std::map<std::string, PerClass> result;
+  std::map<std::string, double> reporting;
+  for (const auto& report : reports)
+    for (const auto& [name, values] : report.diagnostics) {
+      auto& [mean, std] = result[name];
+      mean.resize(values.size());
+      std.resize(values.size());
+      reporting[name] += 1;
+      for (size_t j = 0; j < values.size(); ++j) {
+        mean[j] += values[j];
+        std[j] += values[j] * values[j];
+      }
+    }
+  for (auto& [name, per_class] : result)
+    for (size_t j = 0; j < per_class.mean.size(); ++j) {
+      per_class.mean[j] /= reporting[name];
+      per_class.std[j] =
+          std::sqrt(std::max(0.0, per_class.std[j] / reporting[name] - per_class.mean[j] * per_class.mean[j]));
+    }
+  return result;
+}
+
+/// One run in progress. Everything it needs to go on after a crash is in the checkpoint and in metrics.jsonl.
+class Experiment {
+ public:
+  Experiment(const Config& config, const RunOptions& options);
+  Summary run();
+
+ private:
+  void start_files();
+  void restore();
+  RoundRecord train_round(int64_t round);
+  void evaluate(RoundRecord& record);
+  void record_diagnostics(RoundRecord& record, const std::vector<ClientReport>& reports, const torch::Tensor& prior);
+  void write(const RoundRecord& record);
+  void save();
+  bool out_of_patience() const;
+  void save_best(const RoundRecord& record);
+  Summary finish();
+  ModelCard card() const;
+  std::string progress_detail(const RoundRecord& record) const;
+
+  Config config_;
+  RunOptions options_;
+  Settings settings_;
+  std::unique_ptr<Method> method_;
+  Preparation prepared_;
+  Partition partition_;
+  std::unique_ptr<Federation> federation_;
+  std::unique_ptr<Engine> engine_;
+  Checkpoint state_;
+  int64_t saved_round_ = -1;
+  ClientStore clients_;
+  std::vector<RoundRecord> records_;
+  std::unique_ptr<LineLog> metrics_;
+  std::unique_ptr<TensorBoardWriter> tensorboard_;
+};
+
+Experiment::Experiment(const Config& config, const RunOptions& options)
+    : config_(config), options_(options), settings_(read_settings(config)) {
+  if (settings_.eval.patience > 0 && settings_.data.validation <= 0)
+    throw Error(Fault::usage, "eval.patience", "needs a validation split to watch", "set data.validation, 0.1 say");
+  method_ = find_method(settings_.method).make(config_);
+  prepared_ = prepare(settings_);
+  partition_ = partition_samples(settings_, prepared_, method_->centralised());
+  auto model = make_model(make_architecture(settings_.model.name, prepared_.data.shape()), method_->heads(),
+                          prepared_.data.classes());
+  federation_ = std::make_unique<Federation>(Federation{prepared_.data, partition_, model, settings_.train});
+  engine_ = make_engine(settings_.engine, *federation_);
+  state_.global = initial_state(model, settings_.seed());
+  if (!settings_.model.init.empty()) initialise_from_file(state_.global, settings_.model.init);
+}
+
+void Experiment::start_files() {
+  const auto& directory = options_.directory;
+  make_folder(directory.root);
+  const bool known = options_.resume && directory.exists();
+  if (known && fs::exists(directory.partition())) {
+    if (load_partition(directory.partition()) != partition_)
+      throw Error(Fault::data, directory.partition().string(), "does not fit the data any more",
+                  "was the data set changed since the run began?");
+  } else {
+    save_partition(directory.partition(), partition_);
+  }
+  write_atomically(directory.config(), config_.to_toml());
+  if (known) restore();
+  fs::remove(directory.summary());
+  metrics_ = std::make_unique<LineLog>(directory.metrics(), state_.round);
+  records_ = directory.read_metrics();
+  if (static_cast<int64_t>(records_.size()) != state_.round)
+    throw Error(Fault::checkpoint, directory.metrics().string(),
+                fmt::format("holds {} rounds, the checkpoint is of round {}", records_.size(), state_.round),
+                "remove the checkpoints to start over");
+  if (settings_.record.tensorboard)
+    tensorboard_ =
+        std::make_unique<TensorBoardWriter>(directory.root, known ? std::optional(state_.round + 1) : std::nullopt);
+}
+
+void Experiment::restore() {
+  const auto rounds = options_.directory.checkpoint_rounds();
+  if (rounds.empty()) return;
+  load_checkpoint(options_.directory.checkpoint(rounds.back()), state_, clients_);
+  saved_round_ = state_.round;
+  if (!options_.quiet) note(fmt::format("resuming {} after round {}", options_.directory.root.string(), state_.round));
+}
+
+ModelCard Experiment::card() const {
+  const Head& head = state_.global.model->heads.front();
+  return {.architecture = settings_.model.name,
+          .input = prepared_.data.shape(),
+          .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
+          .head_bias = head.bias,
+          .class_names = prepared_.data.class_names,
+          .normalisation = prepared_.data.normalisation,
+          .round = state_.round,
+          .config = config_.to_toml()};
+}
+
+void Experiment::save() {
+  if (saved_round_ == state_.round) return;
+  save_checkpoint(options_.directory, card(), state_, clients_, settings_.checkpoint.keep);
+  saved_round_ = state_.round;
+}
+
+RoundRecord Experiment::train_round(int64_t round) {
+  Stopwatch watch;
+  RoundRecord record{.round = round};
+  const auto clients =
+      choose_clients(static_cast<int64_t>(partition_.size()), settings_.train.participation, round, settings_.seed());
+  const auto prior = method_->shared_prior(state_.global, round);
+  const int64_t client_every = settings_.record.client_accuracy_every;
+  Sums sums;
+  const auto reports = engine_->train({.round = round,
+                                       .clients = clients,
+                                       .global = state_.global,
+                                       .method = *method_,
+                                       .evaluate_clients = client_every > 0 && round % client_every == 0},
+                                      sums, clients_);
+  record.phase_seconds["train"] = watch.lap();
+  method_->server_rule(state_.global, sums, round, state_.server);
+  state_.round = round;
+  record.phase_seconds["aggregate"] = watch.lap();
+
+  double loss_sum = 0;
+  for (const auto& report : reports) {
+    record.steps += report.steps;
+    record.samples += report.samples;
+    record.bytes_up += report.bytes_up;
+    record.bytes_down += report.bytes_down;
+    loss_sum += report.loss * static_cast<double>(report.samples);
+    if (!report.accuracy.empty()) record.client_accuracy.push_back(report.accuracy);
+  }
+  record.clients = static_cast<int64_t>(reports.size());
+  record.loss = loss_sum / static_cast<double>(std::max<int64_t>(record.samples, 1));
+  record.lr = learning_rate(settings_.train, round);
+  record_diagnostics(record, reports, prior);
+  if (round % settings_.eval.every == 0 || round == settings_.train.rounds) evaluate(record);
+  record.phase_seconds["evaluate"] = watch.lap();
+  for (const auto& [phase, seconds] : record.phase_seconds) record.seconds += seconds;
+  return record;
+}
+
+void Experiment::record_diagnostics(RoundRecord& record, const std::vector<ClientReport>& reports,
+                                    const torch::Tensor& prior) {
+  int64_t every = settings_.record.diagnostics_every;
+  if (every > 0 && prepared_.data.classes() > 1000) every = std::max<int64_t>(every, 10);
+  if (every == 0 || record.round % every != 0) return;
+  record.diagnostics = over_clients(reports);
+  if (!prior.defined()) return;
+  const auto values = prior.to(torch::kDouble).contiguous();
+  const auto truth = score_prior(prior, prepared_.counts, static_cast<int64_t>(prepared_.groups.few.size()));
+  record.prior =
+      PriorRecord{{values.data_ptr<double>(), values.data_ptr<double>() + values.numel()}, truth.l2, truth.tail_hit};
+}
+
+void Experiment::evaluate(RoundRecord& record) {
+  const auto& data = prepared_.data;
+  const auto test = engine_->predict(state_.global, data.test);
+  record.accuracy = score(test.classes, data.test.labels, prepared_.groups, data.classes());
+  record.test_loss = test.loss;
+  if (prepared_.validation.count() == 0) return;
+  const auto held = engine_->predict(state_.global, prepared_.validation);
+  record.validation = score(held.classes, prepared_.validation.labels, prepared_.groups, data.classes());
+}
+
+void Experiment::write(const RoundRecord& record) {
+  metrics_->append(to_json(record).dump());
+  records_.push_back(record);
+  if (!tensorboard_) return;
+  const auto scalar = [&](const char* tag, const std::optional<double>& value) {
+    if (value) tensorboard_->add_scalar(tag, *value, record.round);
+  };
+  scalar("loss/train", record.loss);
+  scalar("loss/test", record.test_loss);
+  if (const auto& a = record.accuracy) {
+    scalar("accuracy/all", a->all);
+    scalar("accuracy/many", a->many);
+    scalar("accuracy/med", a->med);
+    scalar("accuracy/few", a->few);
+    scalar("accuracy/macro_f1", a->f1);
+  }
+  if (record.validation) scalar("accuracy/validation", record.validation->all);
+  if (record.prior) {
+    scalar("prior/l2", record.prior->l2);
+    scalar("prior/tail_hit", record.prior->tail_hit);
+  }
+  tensorboard_->flush();
+}
+
+void Experiment::save_best(const RoundRecord& record) {
+  if (!record.validation) return;
+  if (summarise(records_).best_round == record.round)
+    save_model(options_.directory.root / "best.safetensors", card(), state_.global);
+}
+
+bool Experiment::out_of_patience() const {
+  if (settings_.eval.patience == 0 || records_.empty()) return false;
+  const auto best = summarise(records_).best_round;
+  const auto since = std::count_if(records_.begin(), records_.end(),
+                                   [&](const RoundRecord& r) { return r.accuracy && r.round > best; });
+  return since >= settings_.eval.patience;
+}
+
+std::string Experiment::progress_detail(const RoundRecord& record) const {
+  std::string text;
+  if (record.accuracy) {
+    text = fmt::format("All {:.3f}", record.accuracy->all);
+    if (record.accuracy->few) text += fmt::format(" Few {:.3f}", *record.accuracy->few);
+    text += " · ";
+  }
+  const double seconds = std::max(record.phase_seconds.at("train"), 1e-9);
+  return text + fmt::format("loss {:.3f} · {:.0f} steps/s", record.loss, static_cast<double>(record.steps) / seconds);
+}
+
+Summary Experiment::finish() {
+  save();
+  const auto& data = prepared_.data;
+  save_model(options_.directory.model(), card(), state_.global);
+  Summary summary = summarise(records_);
+  summary.groups = prepared_.groups;
+  summary.class_names = data.class_names;
+  summary.class_counts = prepared_.counts;
+  if (data.classes() <= largest_confusion)
+    summary.confusion =
+        confusion_matrix(engine_->predict(state_.global, data.test).classes, data.test.labels, data.classes());
+  summary.peak_memory_bytes = peak_memory();
+  write_atomically(options_.directory.summary(), to_json(summary).dump(1) + "\n");
+  return summary;
+}
+
+Summary Experiment::run() {
+  start_files();
+  Progress progress(options_.label, settings_.train.rounds, state_.round, options_.quiet);
+  try {
+    while (state_.round < settings_.train.rounds && !out_of_patience()) {
+      throw_if_interrupted();
+      const RoundRecord record = train_round(state_.round + 1);
+      write(record);
+      save_best(record);
+      const int64_t every = settings_.checkpoint.every;
+      if (every > 0 && record.round % every == 0) save();
+      progress.update(record.round, progress_detail(record));
+    }
+  } catch (const Interrupted&) {
+    // The unfinished round may have been evaluated half-way; only rounds on record are saved.
+    progress.finish();
+    if (static_cast<int64_t>(records_.size()) == state_.round) save();
+    throw;
+  }
+  progress.finish();
+  return finish();
+}
+
+}  // namespace
+
+std::vector<int64_t> choose_clients(int64_t clients, double participation, int64_t round, uint64_t seed) {
+  const auto wanted = std::clamp<int64_t>(std::llround(participation * static_cast<double>(clients)), 1, clients);
+  auto order = permutation(clients, Random(seed, Purpose::cohort, 0, static_cast<uint32_t>(round)));
+  order.resize(static_cast<size_t>(wanted));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+RunDirectory new_run_directory(const std::string& wanted, const Settings& settings) {
+  if (!wanted.empty()) {
+    const RunDirectory directory{wanted};
+    if (directory.exists())
+      throw Error(Fault::usage, wanted, "holds a run already", "continue it with --resume, or choose another --out");
+    return directory;
+  }
+  const std::string base = fmt::format("runs/{}-{}-seed{}", settings.method, settings.data.name, settings.train.seed);
+  RunDirectory directory{base};
+  for (int copy = 2; directory.exists(); ++copy) directory.root = fmt::format("{}-{}", base, copy);
+  return directory;
+}
+
+Summary run_experiment(const Config& config, const RunOptions& options) { return Experiment(config, options).run(); }
+
+}  // namespace fedgrab

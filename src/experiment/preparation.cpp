@@ -1,0 +1,67 @@
+#include "fedgrab/experiment/preparation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fedgrab/core/random.h"
+#include "fedgrab/experiment/evaluation.h"
+
+namespace fedgrab {
+namespace {
+
+Split copy_samples(const Split& from, const std::vector<int64_t>& indices) {
+  Split split;
+  std::vector<uint8_t> bytes;
+  bytes.reserve(indices.size() * static_cast<size_t>(from.images.shape.size()));
+  for (const int64_t i : indices) {
+    const auto image = from.images.at(i);
+    bytes.insert(bytes.end(), image.begin(), image.end());
+    split.labels.push_back(from.labels[static_cast<size_t>(i)]);
+  }
+  split.images = Images::own(from.images.shape, std::move(bytes));
+  return split;
+}
+
+/// Moves the same share of every class out of `samples`; a class keeps at least one sample for training.
+std::vector<int64_t> hold_out(std::vector<int64_t>& samples, std::span<const int32_t> labels, int64_t classes,
+                              double share, uint64_t seed) {
+  std::vector<std::vector<int64_t>> of_class(static_cast<size_t>(classes));
+  for (const int64_t i : samples) of_class[static_cast<size_t>(labels[static_cast<size_t>(i)])].push_back(i);
+  std::vector<int64_t> held;
+  samples.clear();
+  for (size_t c = 0; c < of_class.size(); ++c) {
+    const auto n = static_cast<int64_t>(of_class[c].size());
+    if (n == 0) continue;
+    const auto order = permutation(n, Random(seed, Purpose::split, static_cast<uint32_t>(c)));
+    const auto out = std::min(static_cast<int64_t>(std::floor(static_cast<double>(n) * share)), n - 1);
+    for (int64_t i = 0; i < n; ++i)
+      (i < out ? held : samples).push_back(of_class[c][static_cast<size_t>(order[static_cast<size_t>(i)])]);
+  }
+  std::sort(samples.begin(), samples.end());
+  std::sort(held.begin(), held.end());
+  return held;
+}
+
+}  // namespace
+
+Preparation prepare(const Settings& settings) {
+  Preparation p;
+  p.data = load_dataset(settings.data, settings.seed());
+  const auto& labels = p.data.train.labels;
+  p.samples = sample_long_tail(settings.longtail, labels, p.data.classes(), p.data.balanced, settings.seed());
+  if (settings.data.validation > 0) {
+    const auto held = hold_out(p.samples, labels, p.data.classes(), settings.data.validation, settings.seed());
+    p.validation = copy_samples(p.data.train, held);
+  }
+  p.counts = class_counts(labels, p.samples, p.data.classes());
+  p.groups = group_classes(settings.eval, p.counts, p.data.balanced);
+  return p;
+}
+
+Partition partition_samples(const Settings& settings, const Preparation& prepared, bool centralised) {
+  if (centralised) return {prepared.samples};
+  return make_partition(settings.partition, prepared.samples, prepared.data.train.labels, prepared.data.classes(),
+                        settings.seed());
+}
+
+}  // namespace fedgrab

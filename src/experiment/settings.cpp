@@ -1,0 +1,77 @@
+#include "fedgrab/experiment/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fedgrab/core/error.h"
+
+namespace fedgrab {
+namespace {
+
+bool may_change_on_resume(const std::string& key) {
+  static const std::vector<std::string> free{"train.rounds", "engine.", "record.", "checkpoint."};
+  return std::any_of(free.begin(), free.end(), [&](const std::string& prefix) { return key.starts_with(prefix); });
+}
+
+/// Applies `file` and `flags` on top of `base`.
+Config with_user_values(Config base, const std::optional<std::filesystem::path>& file, const Assignments& flags) {
+  if (file) base.load_toml(*file);
+  for (const auto& [key, value] : flags) base.set_text(key, value);
+  return base;
+}
+
+}  // namespace
+
+Schema full_schema() {
+  Schema schema;
+  schema.add<DataParams>("data");
+  schema.add<LongTailParams>("longtail");
+  schema.add<PartitionParams>("partition");
+  schema.add<ModelParams>("model");
+  schema.add<TrainParams>("train");
+  declare_methods(schema);
+  schema.add<EngineParams>("engine");
+  schema.add<EvalParams>("eval");
+  schema.add<RecordParams>("record");
+  schema.add<CheckpointParams>("checkpoint");
+  return schema;
+}
+
+Settings read_settings(const Config& config) {
+  return {.data = config.read<DataParams>("data"),
+          .longtail = config.read<LongTailParams>("longtail"),
+          .partition = config.read<PartitionParams>("partition"),
+          .model = config.read<ModelParams>("model"),
+          .train = config.read<TrainParams>("train"),
+          .eval = config.read<EvalParams>("eval"),
+          .record = config.read<RecordParams>("record"),
+          .checkpoint = config.read<CheckpointParams>("checkpoint"),
+          .engine = config.read<EngineParams>("engine"),
+          .method = config.read<MethodParams>("method").name};
+}
+
+Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags) {
+  const Config plain = with_user_values(Config(full_schema()), file, flags);
+  const auto& method = find_method(plain.read<MethodParams>("method").name);
+  Config config{full_schema()};
+  for (const auto& [key, value] : method.preset) config.set_text(key, value);
+  return with_user_values(std::move(config), file, flags);
+}
+
+Config resumed_config(const std::filesystem::path& saved, const Config& asked) {
+  Config config{full_schema()};
+  config.load_toml(saved);
+  for (const auto& parameter : asked.schema().all()) {
+    if (!asked.is_set(parameter.key) || asked.get(parameter.key) == config.get(parameter.key)) continue;
+    if (!may_change_on_resume(parameter.key))
+      throw Error(Fault::usage, parameter.key,
+                  fmt::format("{} differs from {} of the run to be resumed", to_text(asked.get(parameter.key)),
+                              to_text(config.get(parameter.key))),
+                  "resume without it, or start a new run with another --out");
+    config.set(parameter.key, asked.get(parameter.key));
+  }
+  return config;
+}
+
+}  // namespace fedgrab

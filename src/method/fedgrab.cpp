@@ -1,0 +1,97 @@
+#include "fedgrab.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/prior/prior.h"
+
+namespace fedgrab {
+namespace {
+
+std::vector<double> to_vector(const torch::Tensor& t) {
+  const auto d = t.to(torch::kDouble).cpu().contiguous();
+  return {d.data_ptr<double>(), d.data_ptr<double>() + d.numel()};
+}
+
+torch::Tensor fixed_prior(const std::vector<double>& given, int64_t classes) {
+  if (static_cast<int64_t>(given.size()) == classes) return torch::tensor(given, torch::kFloat);
+  if (!given.empty())
+    throw Error(Fault::usage, "method.fedgrab.fixed_prior",
+                fmt::format("{} values for {} classes", given.size(), classes), "give one per class");
+  return torch::pow(0.1,
+                    torch::arange(classes, torch::kFloat) / static_cast<double>(std::max<int64_t>(classes - 1, 1)));
+}
+
+}  // namespace
+
+FedGrab::FedGrab(FedGrabParams params, BalancerParams balancer)
+    : Method(std::make_unique<BalancedObjective>(balancer)),
+      params_(std::move(params)),
+      balanced_(std::move(balancer)) {
+  plain_ = make_objective("softmax", Config(Schema{}));
+}
+
+std::vector<Head> FedGrab::heads() const {
+  std::vector<Head> heads{Head{.role = params_.head == "trained" ? Role::shared : Role::frozen}};
+  // The probe never classifies and sends nothing back: it exists for DPA to read.
+  if (has_probe()) heads.push_back(Head{.name = "probe", .detached = true});
+  return heads;
+}
+
+void FedGrab::prepare(const ClientView& view, const State& local) const {
+  if (params_.head == "frozen-mean" && view.round == 1)
+    for (const auto& p : local.model->parameters)
+      if (p.name.starts_with("fc.")) initialise(local.view(p), p, view.seed, static_cast<uint32_t>(view.client + 1));
+}
+
+torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
+  if (warming_up(round)) return {};
+  if (params_.prior == "probe")
+    return prior_from_weights(global.view("probe.weight"), params_.prior_scale, params_.span_min);
+  if (params_.prior == "head")
+    return prior_from_weights(global.view("fc.weight"), params_.prior_scale, params_.span_min);
+  if (params_.prior == "fixed") return fixed_prior(params_.fixed_prior, global.model->classes);
+  return {};
+}
+
+ClientRule FedGrab::client_rule(const ClientView& view) const {
+  if (balanced_.params().reset) view.memory.clear();
+  ClientRule rule;
+  rule.heads.push_back({warming_up(view.round) ? plain_.get() : &balanced_, shared_prior(view.global, view.round)});
+  if (params_.prior == "local" && !warming_up(view.round)) {
+    const std::vector<float> counts(view.counts.begin(), view.counts.end());
+    rule.heads.front().prior = scale_prior(torch::tensor(counts), params_.prior_scale, params_.span_min);
+  }
+  if (has_probe()) rule.heads.push_back({plain_.get(), {}});
+  return rule;
+}
+
+std::vector<Contribution> FedGrab::contribute(const ClientView& view, const LocalResult& result) const {
+  auto sent = Method::contribute(view, result);
+  if (params_.head == "frozen-mean" && view.round == 1)
+    for (const auto& p : result.local.model->parameters)
+      if (p.name.starts_with("fc."))
+        sent.push_back({p.name, result.local.view(p), view.share, p.size * static_cast<int64_t>(sizeof(float))});
+  return sent;
+}
+
+void FedGrab::server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const {
+  Method::server_rule(global, sums, round, memory);
+  for (const auto& p : global.model->parameters) {
+    if (!p.name.starts_with("fc.")) continue;
+    if (sums.contains(p.name)) global.view(p).copy_(sums[p.name].view(p.shape));
+    if (params_.head == "follow") global.view(p).copy_(global.view("probe" + p.name.substr(2)));
+  }
+}
+
+Diagnostics FedGrab::diagnose(const ClientView& view) const {
+  if (!view.memory.contains("sgb.positive")) return {};
+  const auto state = BalancedObjective::state_in(view.memory, {}, torch::kCPU);
+  return {{"delta", to_vector(state.difference())},
+          {"beta_pos", to_vector(phi(balanced_.params(), state.output))},
+          {"beta_neg", to_vector(phi(balanced_.params(), -state.output))}};
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,56 @@
+/// Fed-GraB (NeurIPS 2023): SGB on the classifying head, steered by a class prior that DPA reads off the global model.
+#pragma once
+
+#include "fedgrab/method/method.h"
+#include "fedgrab/objective/balancer.h"
+
+namespace fedgrab {
+
+struct FedGrabParams {
+  std::string head = "frozen";
+  std::string prior = "probe";
+  std::string prior_scale = "span";
+  double span_min = 0.1;
+  std::vector<double> fixed_prior;
+  int64_t warmup_rounds = 0;
+
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("head", head,
+            "classifying head: frozen at its random start, frozen at the mean of the clients' own random heads "
+            "(the published code), following the probe head from round to round, or trained")
+        .one_of({"frozen", "frozen-mean", "follow", "trained"});
+    v.param("prior", prior,
+            "where the class prior comes from: a probe head, the classifying head, fixed_prior, the client's own class "
+            "counts, or none (no class is ever exempt)")
+        .one_of({"probe", "head", "fixed", "local", "none"});
+    v.param("prior_scale", prior_scale, "sum 1, largest 1, or linear onto [span_min, 1]")
+        .one_of({"share", "max", "span"});
+    v.param("span_min", span_min, "smallest prior of the span scale").between(0, 1);
+    v.param("fixed_prior", fixed_prior, "prior by class for prior = fixed (empty: 0.1^(c/(M-1)))").between(0, 1);
+    v.param("warmup_rounds", warmup_rounds, "rounds of FedAvg before the balancers start").at_least(0);
+  }
+};
+
+class FedGrab : public Method {
+ public:
+  FedGrab(FedGrabParams params, BalancerParams balancer);
+
+  std::vector<Head> heads() const override;
+  void prepare(const ClientView& view, const State& local) const override;
+  ClientRule client_rule(const ClientView& view) const override;
+  std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override;
+  Diagnostics diagnose(const ClientView& view) const override;
+  void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const override;
+  torch::Tensor shared_prior(const State& global, int64_t round) const override;
+
+ private:
+  bool has_probe() const { return params_.prior == "probe" || params_.head == "follow"; }
+  bool warming_up(int64_t round) const { return round <= params_.warmup_rounds; }
+
+  FedGrabParams params_;
+  BalancedObjective balanced_;
+  std::unique_ptr<Objective> plain_;  // of the probe, and of every head while warming up
+};
+
+}  // namespace fedgrab

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include "fedgrab.h"
+#include "fedgrab/core/error.h"
+
+namespace fedgrab {
+namespace {
+
+std::unique_ptr<Method> make_fedavg(const Config& config) { return std::make_unique<Method>(chosen_objective(config)); }
+
+class Central : public Method {
+ public:
+  using Method::Method;
+  bool centralised() const override { return true; }
+};
+
+std::unique_ptr<Method> make_central(const Config& config) {
+  return std::make_unique<Central>(chosen_objective(config));
+}
+
+std::unique_ptr<Method> make_fedgrab(const Config& config) {
+  return std::make_unique<FedGrab>(config.read<FedGrabParams>("method.fedgrab"),
+                                   config.read<BalancerParams>("objective.sgb"));
+}
+
+}  // namespace
+
+const std::vector<MethodEntry>& methods() {
+  static const std::vector<MethodEntry> entries{
+      {"fedavg", "federated", "weighted average of the clients' models (McMahan 2017)", make_fedavg, {}},
+      {"fedgrab", "federated", "gradient balancers steered by a class prior, our best measured form", make_fedgrab, {}},
+      {"central", "centralised", "all data in one place: the upper bound", make_central, {}},
+  };
+  return entries;
+}
+
+const MethodEntry& find_method(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& entry : methods()) {
+    if (entry.name == name) return entry;
+    names.push_back(entry.name);
+  }
+  const std::string near = nearest(name, names);
+  throw Error(Fault::usage, "method.name", fmt::format("unknown method \"{}\"", name),
+              near.empty() ? "`fedgrab run --method help` lists them" : fmt::format("did you mean {}?", near));
+}
+
+void declare_methods(Schema& schema) {
+  schema.add<MethodParams>("method");
+  schema.add<FedGrabParams>("method.fedgrab");
+  schema.add<ObjectiveParams>("objective");
+  declare_objectives(schema);
+}
+
+std::unique_ptr<Objective> chosen_objective(const Config& config, const std::string& fallback) {
+  const auto name = config.read<ObjectiveParams>("objective").name;
+  return make_objective(name == "auto" ? fallback : name, config);
+}
+
+}  // namespace fedgrab

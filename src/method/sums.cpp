@@ -1,0 +1,48 @@
+#include "fedgrab/method/sums.h"
+
+#include <cmath>
+
+#include "fedgrab/core/error.h"
+
+namespace fedgrab {
+namespace {
+
+constexpr double scale = 0x1.0p40;
+constexpr double limit = 0x1.0p22;
+
+}  // namespace
+
+void OrderFreeSum::add(const torch::Tensor& values, double weight) {
+  const auto flat = values.contiguous();
+  const auto* data = flat.data_ptr<float>();
+  const auto n = static_cast<size_t>(flat.numel());
+  bool fits = true;
+  const std::lock_guard lock(guard_);
+  total_.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    const double term = static_cast<double>(data[i]) * weight;
+    const bool ok = std::abs(term) < limit;  // false for NaN too
+    fits &= ok;
+    total_[i] += ok ? std::llrint(term * scale) : 0;
+  }
+  if (!fits) throw Error(Fault::other, "training", "weights are no longer finite", "lower train.lr or set train.clip");
+}
+
+torch::Tensor OrderFreeSum::value() const {
+  const std::lock_guard lock(guard_);
+  auto values = torch::empty({static_cast<int64_t>(total_.size())}, torch::kFloat);
+  auto* data = values.data_ptr<float>();
+  for (size_t i = 0; i < total_.size(); ++i) data[i] = static_cast<float>(static_cast<double>(total_[i]) / scale);
+  return values;
+}
+
+void Sums::add(const std::string& name, const torch::Tensor& values, double weight) {
+  OrderFreeSum* sum = nullptr;
+  {
+    const std::lock_guard lock(guard_);
+    sum = &sums_[name];
+  }
+  sum->add(values, weight);
+}
+
+}  // namespace fedgrab

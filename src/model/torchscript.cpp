@@ -1,0 +1,86 @@
+#include "fedgrab/model/torchscript.h"
+
+#include <fmt/format.h>
+#include <torch/script.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "fedgrab/core/file.h"
+
+namespace fedgrab {
+namespace {
+
+std::string attribute(std::string name) {  // TorchScript attributes have no dots
+  std::replace(name.begin(), name.end(), '.', '_');
+  return "self." + name;
+}
+
+std::string value(int index) { return index < 0 ? "images" : fmt::format("v{}", index); }
+
+std::string expression(const Layer& layer) {
+  const std::string x = value(layer.input);
+  const auto p = [&](const char* suffix) { return attribute(layer.name + suffix); };
+  const auto pair = [](int64_t n) { return fmt::format("[{0}, {0}]", n); };
+  switch (layer.kind) {
+    case LayerKind::convolution:
+      return fmt::format("torch.conv2d({}, {}, {}, {}, {})", x, p(".weight"), layer.bias ? p(".bias") : "None",
+                         pair(layer.stride), pair(layer.padding));
+    case LayerKind::batch_norm:
+      return fmt::format("torch.batch_norm({}, {}, {}, {}, {}, False, 0.1, 1e-5, True)", x, p(".weight"), p(".bias"),
+                         p(".running_mean"), p(".running_var"));
+    case LayerKind::relu: return fmt::format("torch.relu({})", x);
+    case LayerKind::add: return fmt::format("torch.add({}, {})", x, value(layer.other));
+    case LayerKind::max_pool:
+      return fmt::format("torch.max_pool2d({}, {}, {}, {})", x, pair(layer.kernel), pair(layer.stride),
+                         pair(layer.padding));
+    case LayerKind::global_average: return fmt::format("torch.mean({}, [2, 3])", x);
+    case LayerKind::flatten: return fmt::format("torch.flatten({}, 1)", x);
+    case LayerKind::linear: return fmt::format("torch.linear({}, {}, {})", x, p(".weight"), p(".bias"));
+  }
+  return {};
+}
+
+std::string head_expression(const Head& head) {
+  const std::string weight = attribute(head.name + ".weight");
+  const std::string bias = head.bias ? attribute(head.name + ".bias") : "None";
+  if (head.kind == HeadKind::linear) return fmt::format("torch.linear(features, {}, {})", weight, bias);
+  const char* unit = "{0} / torch.clamp_min(torch.norm({0}, 2, [-1], True), 1e-8)";
+  return fmt::format("torch.linear({}, {}, {})", fmt::format(fmt::runtime(unit), "features"),
+                     fmt::format(fmt::runtime(unit), weight), bias);
+}
+
+std::string source(const Model& model) {
+  std::string text = "def forward(self, images):\n  images = (images - self.mean) / self.std\n";
+  const auto& layers = model.architecture.layers;
+  for (size_t i = 0; i < layers.size(); ++i) text += fmt::format("  v{} = {}\n", i, expression(layers[i]));
+  text += fmt::format("  features = v{}\n  return {}\n", layers.size() - 1, head_expression(model.heads.front()));
+  return text;
+}
+
+}  // namespace
+
+void save_torchscript(const std::filesystem::path& path, const State& state, const Normalisation& normalisation,
+                      const std::map<std::string, std::string>& notes) {
+  torch::jit::Module module("fedgrab");
+  for (const auto& p : state.model->parameters) {
+    const std::string name = attribute(p.name).substr(5);
+    if (p.buffer())
+      module.register_buffer(name, state.view(p).clone());
+    else
+      module.register_parameter(name, state.view(p).clone(), false);
+  }
+  const auto per_channel = [](const std::vector<float>& values) { return torch::tensor(values).view({1, -1, 1, 1}); };
+  module.register_buffer("mean", per_channel(normalisation.mean));
+  module.register_buffer("std", per_channel(normalisation.std));
+  module.define(source(*state.model));
+  module.eval();
+
+  std::ostringstream bytes;
+  torch::jit::ExtraFilesMap extra;
+  for (const auto& [name, text] : notes) extra[name] = text;
+  module.save(bytes, extra);
+  write_atomically(path, bytes.str());
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,39 @@
+#include "fedgrab/objective/objective.h"
+
+#include "fedgrab/core/error.h"
+
+namespace fedgrab {
+
+LogitLoss Objective::operator()(const LogitBatch& batch, TensorMap& memory) const {
+  TORCH_CHECK(batch.logits.dim() >= 2, "logits must be [.., batch, classes]");
+  TORCH_CHECK(batch.labels.sizes() == batch.logits.sizes().slice(0, static_cast<size_t>(batch.logits.dim() - 1)),
+              "labels must be [.., batch] like the logits");
+  const torch::NoGradGuard no_graph;
+  return evaluate(batch, memory);
+}
+
+torch::Tensor mean_weights(const LogitBatch& batch) {
+  torch::Tensor share;
+  if (batch.mask.defined())
+    share = batch.mask / batch.mask.sum(-1, true).clamp_min(1);
+  else
+    share = torch::full(batch.labels.sizes(), 1.0 / static_cast<double>(batch.labels.size(-1)), batch.logits.options());
+  return batch.weights.defined() ? share * batch.weights : share;
+}
+
+torch::Tensor one_hot(const LogitBatch& batch) {
+  return torch::zeros_like(batch.logits).scatter_(-1, batch.labels.unsqueeze(-1), 1);
+}
+
+torch::Tensor uniform(const LogitBatch& batch, int64_t n) {
+  const auto slots = static_cast<int64_t>(batch.randoms.size());
+  auto numbers = torch::empty({slots, n}, torch::kFloat);
+  auto* data = numbers.data_ptr<float>();
+  for (Random random : batch.randoms)
+    for (int64_t i = 0; i < n; ++i) *data++ = random.uniform();
+  auto shape = batch.logits.sizes().slice(0, static_cast<size_t>(batch.logits.dim() - 2)).vec();
+  shape.push_back(n);
+  return numbers.view(shape).to(batch.logits.device());
+}
+
+}  // namespace fedgrab

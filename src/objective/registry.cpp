@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/objective/balancer.h"
+
+namespace fedgrab {
+namespace {
+
+/// An objective without memory.
+class PlainObjective : public Objective {
+ public:
+  explicit PlainObjective(LogitLoss (*rule)(const LogitBatch&)) : rule_(rule) {}
+
+ protected:
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override { return rule_(batch); }
+
+ private:
+  LogitLoss (*rule_)(const LogitBatch&);
+};
+
+}  // namespace
+
+const std::vector<ObjectiveEntry>& objectives() {
+  static const std::vector<ObjectiveEntry> entries{
+      {"softmax", "cross-entropy of the softmax",
+       [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<PlainObjective>(softmax_loss); }},
+      {"sigmoid", "binary cross-entropy, one per class",
+       [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<PlainObjective>(sigmoid_loss); }},
+      {"sgb", "self-adjusting gradient balancer, a PID controller per class",
+       [](const Config& config) -> std::unique_ptr<Objective> {
+         return std::make_unique<BalancedObjective>(config.read<BalancerParams>("objective.sgb"));
+       }},
+  };
+  return entries;
+}
+
+std::unique_ptr<Objective> make_objective(const std::string& name, const Config& config) {
+  for (const auto& entry : objectives())
+    if (entry.name == name) return entry.make(config);
+  throw Error(Fault::usage, "objective.name", fmt::format("unknown objective \"{}\"", name));
+}
+
+void declare_objectives(Schema& schema) { schema.add<BalancerParams>("objective.sgb"); }
+
+}  // namespace fedgrab

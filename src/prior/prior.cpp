@@ -1,0 +1,55 @@
+#include "fedgrab/prior/prior.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace fedgrab {
+namespace {
+
+std::vector<size_t> smallest(const std::vector<double>& values, size_t k) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return values[a] != values[b] ? values[a] < values[b] : a > b; });
+  order.resize(k);
+  return order;
+}
+
+}  // namespace
+
+torch::Tensor prior_from_weights(const torch::Tensor& weights, const std::string& scale, double span_min) {
+  return scale_prior(weights.norm(2, {-1}), scale, span_min);
+}
+
+torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale, double span_min) {
+  const double largest = values.max().item<double>();
+  const double least = values.min().item<double>();
+  if (scale == "share") {
+    const double sum = values.sum().item<double>();
+    return sum > 0 ? values / sum : torch::full_like(values, 1.0 / static_cast<double>(values.numel()));
+  }
+  if (scale == "max") return largest > 0 ? values / largest : torch::ones_like(values);
+  // Equal rows know nothing: every class is treated alike, as the largest.
+  if (largest - least <= 0) return torch::ones_like(values);
+  return span_min + (1 - span_min) * (values - least) / (largest - least);
+}
+
+PriorScore score_prior(const torch::Tensor& prior, std::span<const int64_t> true_counts, int64_t k) {
+  const auto share = scale_prior(prior.to(torch::kDouble).cpu(), "share").contiguous();
+  const std::vector<double> p(share.data_ptr<double>(), share.data_ptr<double>() + share.numel());
+  const auto total = static_cast<double>(std::accumulate(true_counts.begin(), true_counts.end(), int64_t{0}));
+  std::vector<double> truth;
+  for (const int64_t n : true_counts) truth.push_back(static_cast<double>(n) / total);
+  double squares = 0;
+  for (size_t j = 0; j < p.size(); ++j) squares += (p[j] - truth[j]) * (p[j] - truth[j]);
+  if (k <= 0) return {std::sqrt(squares), 1.0};
+
+  const auto found = smallest(p, static_cast<size_t>(k));
+  const auto rare = smallest(truth, static_cast<size_t>(k));
+  const auto hits = std::count_if(rare.begin(), rare.end(),
+                                  [&](size_t j) { return std::find(found.begin(), found.end(), j) != found.end(); });
+  return {std::sqrt(squares), static_cast<double>(hits) / static_cast<double>(k)};
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,57 @@
+#include "fedgrab/record/run_directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
+
+namespace fedgrab {
+namespace fs = std::filesystem;
+
+fs::path RunDirectory::checkpoint(int64_t round) const {
+  return checkpoints() / fmt::format("round-{:06}.safetensors", round);
+}
+
+std::vector<int64_t> RunDirectory::checkpoint_rounds() const {
+  std::vector<int64_t> rounds;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(checkpoints(), code)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("round-") || !name.ends_with(".safetensors")) continue;
+    int64_t round = 0;
+    std::from_chars(name.data() + 6, name.data() + name.size(), round);
+    rounds.push_back(round);
+  }
+  std::sort(rounds.begin(), rounds.end());
+  return rounds;
+}
+
+std::vector<RoundRecord> RunDirectory::read_metrics() const {
+  std::vector<RoundRecord> records;
+  if (!fs::exists(metrics())) return records;
+  const std::string text = read_text(metrics());
+  size_t start = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; start = end + 1, end = text.find('\n', start)) {
+    try {
+      records.push_back(round_from_json(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(start),
+                                                    text.begin() + static_cast<std::ptrdiff_t>(end))));
+    } catch (const nlohmann::json::exception& error) {
+      throw Error(Fault::data, metrics().string(),
+                  fmt::format("line {} is not a record: {}", records.size() + 1, error.what()));
+    }
+  }
+  return records;
+}
+
+Json RunDirectory::read_summary() const {
+  try {
+    return Json::parse(read_text(summary()));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Fault::data, summary().string(), error.what());
+  }
+}
+
+}  // namespace fedgrab

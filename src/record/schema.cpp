@@ -1,0 +1,98 @@
+#include "fedgrab/record/schema.h"
+
+namespace fedgrab {
+namespace {
+
+Json optional(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+std::optional<double> optional_number(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found == json.end() || found->is_null() ? std::nullopt : std::optional(found->get<double>());
+}
+
+Accuracy accuracy_from_json(const Json& json) {
+  Accuracy a;
+  a.all = json.at("all");
+  a.many = optional_number(json, "many");
+  a.med = optional_number(json, "med");
+  a.few = optional_number(json, "few");
+  a.per_class = json.value("per_class", std::vector<double>{});
+  a.f1 = json.value("f1", 0.0);
+  return a;
+}
+
+}  // namespace
+
+Json to_json(const Accuracy& a) {
+  Json json{{"all", a.all}, {"many", optional(a.many)}, {"med", optional(a.med)}, {"few", optional(a.few)}};
+  if (!a.per_class.empty()) json["per_class"] = a.per_class;
+  json["f1"] = a.f1;
+  return json;
+}
+
+Json to_json(const RoundRecord& r) {
+  Json json{{"round", r.round}};
+  if (r.accuracy) json["acc"] = to_json(*r.accuracy);
+  if (r.validation) json["validation"] = to_json(*r.validation);
+  json["loss"] = r.loss;
+  if (r.test_loss) json["test_loss"] = *r.test_loss;
+  json["lr"] = r.lr;
+  json["clients"] = r.clients;
+  json["steps"] = r.steps;
+  json["samples"] = r.samples;
+  json["bytes_up"] = r.bytes_up;
+  json["bytes_down"] = r.bytes_down;
+  if (const auto delta = r.diagnostics.find("delta"); delta != r.diagnostics.end())
+    json["delta"] = {{"mean", delta->second.mean}, {"std", delta->second.std}};
+  if (r.diagnostics.contains("beta_pos"))
+    json["beta"] = {{"pos", r.diagnostics.at("beta_pos").mean},
+                    {"neg", r.diagnostics.at("beta_neg").mean},
+                    {"pos_std", r.diagnostics.at("beta_pos").std},
+                    {"neg_std", r.diagnostics.at("beta_neg").std}};
+  if (r.prior) json["prior"] = {{"p", r.prior->p}, {"l2", r.prior->l2}, {"tail_hit", r.prior->tail_hit}};
+  if (!r.client_accuracy.empty()) json["client_acc"] = r.client_accuracy;
+  json["seconds"] = r.seconds;
+  for (const auto& [phase, seconds] : r.phase_seconds) json["phase_seconds"][phase] = seconds;
+  return json;
+}
+
+RoundRecord round_from_json(const Json& json) {
+  RoundRecord r;
+  r.round = json.at("round");
+  if (json.contains("acc")) r.accuracy = accuracy_from_json(json["acc"]);
+  if (json.contains("validation")) r.validation = accuracy_from_json(json["validation"]);
+  r.loss = json.value("loss", 0.0);
+  r.test_loss = optional_number(json, "test_loss");
+  r.lr = json.value("lr", 0.0);
+  r.clients = json.value("clients", int64_t{0});
+  r.steps = json.value("steps", int64_t{0});
+  r.samples = json.value("samples", int64_t{0});
+  r.bytes_up = json.value("bytes_up", int64_t{0});
+  r.bytes_down = json.value("bytes_down", int64_t{0});
+  if (json.contains("delta")) r.diagnostics["delta"] = {json["delta"]["mean"], json["delta"]["std"]};
+  if (json.contains("beta")) {
+    r.diagnostics["beta_pos"] = {json["beta"]["pos"], json["beta"]["pos_std"]};
+    r.diagnostics["beta_neg"] = {json["beta"]["neg"], json["beta"]["neg_std"]};
+  }
+  if (json.contains("prior")) r.prior = PriorRecord{json["prior"]["p"], json["prior"]["l2"], json["prior"]["tail_hit"]};
+  r.client_accuracy = json.value("client_acc", r.client_accuracy);
+  r.seconds = json.value("seconds", 0.0);
+  return r;
+}
+
+Json to_json(const Summary& s) {
+  Json json{{"rounds", s.rounds}, {"last", to_json(s.last)}, {"mean_last_10", to_json(s.mean_last_10)}};
+  json["best"] = to_json(s.best);
+  json["best"]["round"] = s.best_round;
+  json["best"]["chosen_on"] = s.best_by_validation ? "validation" : "test set";
+  json["few_reached_0.55"] = s.few_round ? Json(*s.few_round) : Json(nullptr);
+  json["groups"] = {{"many", s.groups.many}, {"med", s.groups.med}, {"few", s.groups.few}};
+  json["class_names"] = s.class_names;
+  json["class_counts"] = s.class_counts;
+  if (!s.confusion.empty()) json["confusion"] = s.confusion;
+  json["seconds"] = s.seconds;
+  json["peak_memory_bytes"] = s.peak_memory_bytes;
+  return json;
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,74 @@
+#include "fedgrab/record/table.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace fedgrab {
+namespace {
+
+Table accuracies() {
+  Table table({{"method", Align::left}, {"all"}, {"few"}});
+  table.add_row({"fedavg", "0.71 ± 0.01", "0.2"});
+  table.add_row({"fed_grab", "0.8", "−"});
+  return table;
+}
+
+TEST(Table, AlignsText) {
+  EXPECT_EQ(accuracies().to_text(),
+            "method            all  few\n"
+            "────────  ───────────  ───\n"
+            "fedavg    0.71 ± 0.01  0.2\n"
+            "fed_grab          0.8    −\n");
+}
+
+TEST(Table, LeavesNoSpaceAtLineEnds) {
+  Table table({{"a", Align::left}, {"note", Align::left}});
+  table.add_row({"x", ""});
+  EXPECT_EQ(table.to_text(), "a  note\n─  ────\nx\n");
+}
+
+TEST(Table, WritesMarkdown) {
+  EXPECT_EQ(accuracies().to_markdown(),
+            "| method    |         all | few |\n"
+            "| --------- | ----------: | --: |\n"
+            "| fedavg    | 0.71 ± 0.01 | 0.2 |\n"
+            "| fed\\_grab |         0.8 |   − |\n");
+}
+
+TEST(Table, WritesCsv) { EXPECT_EQ(accuracies().to_csv(), "method,all,few\nfedavg,0.71 ± 0.01,0.2\nfed_grab,0.8,−\n"); }
+
+TEST(Table, WritesLatex) {
+  EXPECT_EQ(accuracies().to_latex(),
+            "\\begin{tabular}{lrr}\n"
+            "\\toprule\n"
+            "method & all & few \\\\\n"
+            "\\midrule\n"
+            "fedavg & 0.71 $\\pm$ 0.01 & 0.2 \\\\\n"
+            "fed\\_grab & 0.8 & $-$ \\\\\n"
+            "\\bottomrule\n"
+            "\\end{tabular}\n");
+}
+
+TEST(Table, EscapesEachFormItsOwnWay) {
+  Table table({{"x", Align::left}});
+  table.add_row({"a|b, \"50%\" & [c]\\\nd"});
+  EXPECT_EQ(table.to_text(), "x\n───────────────────\na|b, \"50%\" & [c]\\ d\n");
+  EXPECT_NE(table.to_markdown().find("| a\\|b, \"50%\" \\& \\[c\\]\\\\ d |\n"), std::string::npos);
+  EXPECT_EQ(table.to_csv(), "x\n\"a|b, \"\"50%\"\" & [c]\\\nd\"\n");
+  EXPECT_NE(table.to_latex().find("a\\textbar{}b, \"50\\%\" \\& {[}c]\\textbackslash{} d \\\\\n"), std::string::npos);
+}
+
+TEST(Table, CountsCodePoints) {
+  EXPECT_EQ(display_width(""), 0U);
+  EXPECT_EQ(display_width("0.8 ± 0.1"), 9U);
+  EXPECT_EQ(display_width("a·β→"), 4U);
+}
+
+TEST(Table, RefusesRowsOfAnotherLength) {
+  Table table({{"a"}, {"b"}});
+  EXPECT_THROW(table.add_row({"1"}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace fedgrab
