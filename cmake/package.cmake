@@ -1,0 +1,20 @@
+# `cmake --install` and find_package(fedgrab): fedgrab::fedgrab is all rooms, fedgrab::core … each of them.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/fedgrab)
+
+get_property(rooms GLOBAL PROPERTY FEDGRAB_ROOMS)
+add_library(fedgrab_rooms INTERFACE) # the name `fedgrab` is the binary's
+add_library(fedgrab::fedgrab ALIAS fedgrab_rooms)
+set_target_properties(fedgrab_rooms PROPERTIES EXPORT_NAME fedgrab)
+target_link_libraries(fedgrab_rooms INTERFACE ${rooms})
+
+install(TARGETS fedgrab)
+install(DIRECTORY include/fedgrab TYPE INCLUDE)
+install(TARGETS fedgrab_rooms ${rooms} EXPORT fedgrab)
+install(EXPORT fedgrab NAMESPACE fedgrab:: FILE fedgrab-targets.cmake DESTINATION ${package_folder})
+
+configure_package_config_file(cmake/fedgrab-config.cmake.in fedgrab-config.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(fedgrab-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/fedgrab-config.cmake ${PROJECT_BINARY_DIR}/fedgrab-config-version.cmake
+        DESTINATION ${package_folder})

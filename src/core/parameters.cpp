@@ -41,6 +41,7 @@ std::string number(double value) {
 template <class T, class Format>
 std::string list(const std::vector<T>& items, Format format) {
   std::vector<std::string> parts;
+  parts.reserve(items.size());
   for (const auto& item : items) parts.push_back(format(item));
   return fmt::format("[{}]", fmt::join(parts, ", "));
 }

@@ -1,6 +1,9 @@
 #include "fedgrab/engine/client_store.h"
 
+#include <charconv>
 #include <string>
+
+#include "fedgrab/core/error.h"
 
 namespace fedgrab {
 namespace {
@@ -34,13 +37,17 @@ TensorMap ClientStore::all() const {
   return tensors;
 }
 
-void ClientStore::restore(const TensorMap& tensors) {
+void ClientStore::restore(const TensorMap& tensors, const std::string& source) {
   const std::lock_guard lock(guard_);
   memories_.clear();
   for (const auto& [name, tensor] : tensors) {
     if (!name.starts_with(prefix)) continue;
-    const auto slash = name.find('/', prefix.size());
-    memories_[std::stoll(name.substr(prefix.size(), slash - prefix.size()))][name.substr(slash + 1)] = tensor.clone();
+    int64_t client = -1;
+    const char* const end = name.data() + name.size();
+    const auto [rest, code] = std::from_chars(name.data() + prefix.size(), end, client);
+    if (code != std::errc() || client < 0 || rest == end || *rest != '/')
+      throw Error(Fault::checkpoint, source, "no client owns the tensor " + name);
+    memories_[client][std::string(rest + 1, end)] = tensor.clone();
   }
 }
 

@@ -26,6 +26,18 @@ std::vector<size_t> by_size(const std::vector<int64_t>& clients, const Partition
   return order;
 }
 
+/// What the last step breaks shows in no loss: it is noticed here, where the sums refuse it.
+void fold(const Contribution& sent, const ClientView& view, int64_t steps, Sums& sums) {
+  try {
+    sums.add(sent.name, sent.values, sent.weight);
+  } catch (const Error&) {
+    throw Error(
+        Fault::other, "training",
+        fmt::format("the weights are not finite after round {}, client {}, step {}", view.round, view.client, steps),
+        "lower train.lr or set train.clip");
+  }
+}
+
 class CpuEngine : public Engine {
  public:
   CpuEngine(int workers, const Federation& federation) : federation_(federation), workers_(workers) {
@@ -86,7 +98,7 @@ ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, doub
   const LocalResult result{local.network().state(), report.steps, learning_rate(federation_.train, task.round),
                            federation_.train.momentum};
   for (const auto& sent : task.method.contribute(view, result)) {
-    sums.add(sent.name, sent.values, sent.weight);
+    fold(sent, view, report.steps, sums);
     report.bytes_up += sent.bytes;
   }
   report.bytes_down = task.method.bytes_down(*federation_.model);

@@ -44,11 +44,19 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
                    .config = json.at("config")};
     const auto channels = static_cast<size_t>(card.input.channels);
     if (card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
-        card.class_names.empty())
+        card.class_names.empty() || card.input.height < 1 || card.input.width < 1)
       throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
     return card;
   } catch (const nlohmann::json::exception& error) {
     throw Error(Fault::checkpoint, path.string(), fmt::format("its description cannot be read: {}", error.what()));
+  }
+}
+
+Architecture architecture_of(const ModelCard& card, const fs::path& path) {
+  try {
+    return make_architecture(card.architecture, card.input);
+  } catch (const Error& error) {  // the file is at fault, not the command line
+    throw Error(Fault::checkpoint, path.string(), error.what());
   }
 }
 
@@ -82,7 +90,7 @@ void load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& 
   checkpoint.server.clear();
   for (const auto& [name, tensor] : file.tensors)
     if (name.starts_with(server_prefix)) checkpoint.server.emplace(name.substr(server_prefix.size()), tensor.clone());
-  clients.restore(file.tensors);
+  clients.restore(file.tensors, path.string());
 }
 
 void save_model(const fs::path& path, const ModelCard& card, const State& state) {
@@ -108,8 +116,7 @@ LoadedModel load_model(const fs::path& path) {
   const Head head{.kind = loaded.card.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
                   .bias = loaded.card.head_bias};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
-  loaded.state =
-      initial_state(make_model(make_architecture(loaded.card.architecture, loaded.card.input), {head}, classes), 0);
+  loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
   loaded.state.assign(file.tensors, file_path.string());
   return loaded;
 }

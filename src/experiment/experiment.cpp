@@ -79,6 +79,8 @@ class Experiment {
   void start_files();
   void restore();
   RoundRecord train_round(int64_t round);
+  /// The same; interrupted, it leaves everything as it was before the round.
+  RoundRecord train_or_take_back(int64_t round);
   void evaluate(RoundRecord& record);
   void record_diagnostics(RoundRecord& record, const std::vector<ClientReport>& reports, const torch::Tensor& prior);
   void write(const RoundRecord& record);
@@ -169,6 +171,20 @@ void Experiment::save() {
   if (saved_round_ == state_.round) return;
   save_checkpoint(options_.directory, card(), state_, clients_, settings_.checkpoint.keep);
   saved_round_ = state_.round;
+}
+
+RoundRecord Experiment::train_or_take_back(int64_t round) {
+  Checkpoint before{state_.round, state_.global.clone(), {}};
+  for (const auto& [name, tensor] : state_.server) before.server.emplace(name, tensor.clone());
+  const TensorMap memories = clients_.all();
+  try {
+    return train_round(round);
+  } catch (const Interrupted&) {
+    // Training may be done and the evaluation half-way: what is saved must be the last round on record.
+    state_ = before;
+    clients_.restore(memories, options_.directory.root.string());
+    throw;
+  }
 }
 
 RoundRecord Experiment::train_round(int64_t round) {
@@ -303,7 +319,7 @@ Summary Experiment::run() {
   try {
     while (state_.round < settings_.train.rounds && !out_of_patience()) {
       throw_if_interrupted();
-      const RoundRecord record = train_round(state_.round + 1);
+      const RoundRecord record = train_or_take_back(state_.round + 1);
       write(record);
       save_best(record);
       const int64_t every = settings_.checkpoint.every;
@@ -311,9 +327,8 @@ Summary Experiment::run() {
       progress.update(record.round, progress_detail(record));
     }
   } catch (const Interrupted&) {
-    // The unfinished round may have been evaluated half-way; only rounds on record are saved.
     progress.finish();
-    if (static_cast<int64_t>(records_.size()) == state_.round) save();
+    save();
     throw;
   }
   progress.finish();

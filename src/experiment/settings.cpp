@@ -64,7 +64,10 @@ Config resumed_config(const std::filesystem::path& saved, const Config& asked) {
   config.load_toml(saved);
   for (const auto& parameter : asked.schema().all()) {
     if (!asked.is_set(parameter.key) || asked.get(parameter.key) == config.get(parameter.key)) continue;
-    if (!may_change_on_resume(parameter.key))
+    // The cosine reaches zero in the last round: with another last round, the finished ones would have differed.
+    const bool bends_schedule =
+        parameter.key == "train.rounds" && config.read<TrainParams>("train").schedule == "cosine";
+    if (!may_change_on_resume(parameter.key) || bends_schedule)
       throw Error(Fault::usage, parameter.key,
                   fmt::format("{} differs from {} of the run to be resumed", to_text(asked.get(parameter.key)),
                               to_text(config.get(parameter.key))),

@@ -9,6 +9,7 @@ namespace {
 
 constexpr double scale = 0x1.0p40;
 constexpr double limit = 0x1.0p22;
+constexpr auto fixed_limit = static_cast<int64_t>(limit * scale);
 
 }  // namespace
 
@@ -21,9 +22,12 @@ void OrderFreeSum::add(const torch::Tensor& values, double weight) {
   total_.resize(n);
   for (size_t i = 0; i < n; ++i) {
     const double term = static_cast<double>(data[i]) * weight;
-    const bool ok = std::abs(term) < limit;  // false for NaN too
+    const int64_t added = std::abs(term) < limit ? std::llrint(term * scale) : fixed_limit;  // NaN goes here too
+    // Both stay below 2⁶² before, so that their sum is seen to be too large instead of wrapping around.
+    const int64_t sum = total_[i] + added;
+    const bool ok = std::abs(added) < fixed_limit && std::abs(sum) < fixed_limit;
     fits &= ok;
-    total_[i] += ok ? std::llrint(term * scale) : 0;
+    if (ok) total_[i] = sum;
   }
   if (!fits) throw Error(Fault::other, "training", "weights are no longer finite", "lower train.lr or set train.clip");
 }

@@ -1,6 +1,7 @@
 #include "fedgrab/objective/balancer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fedgrab/core/error.h"
 
@@ -11,13 +12,16 @@ LogitLoss plain_loss(const BalancerParams& params, const LogitBatch& batch) {
   return params.form == "softmax" ? softmax_loss(batch) : sigmoid_loss(batch);
 }
 
-torch::Tensor target_of(const BalancerParams& params, const torch::Tensor& like) {
-  const auto classes = static_cast<size_t>(like.size(-1));
-  if (params.target.size() != 1 && params.target.size() != classes)
+/// e = z − Δ. The sign is target minus measured; the paper's Δ − z would be positive feedback.
+torch::Tensor error_of(const BalancerParams& params, const BalancerState& state) {
+  const auto classes = static_cast<size_t>(state.positive.size(-1));
+  const auto below = state.negative - state.positive;
+  if (params.target.size() == 1) return below + params.target.front();
+  if (params.target.size() != classes)
     throw Error(Fault::usage, "objective.sgb.target",
                 std::to_string(params.target.size()) + " values for " + std::to_string(classes) + " classes",
                 "give one, or one per class");
-  return torch::tensor(params.target, torch::kFloat).to(like.device());
+  return below + torch::tensor(params.target, torch::kDouble).to(below.device());
 }
 
 /// Classes without a balancer: they are exempt in every step.
@@ -39,53 +43,55 @@ torch::Tensor unmounted(const BalancerParams& params, const LogitBatch& batch) {
   return mounted.logical_not().to(batch.logits.device());
 }
 
-/// Gate (Eq. 4): r ~ U(0, 1] per class and step; r ≤ P_j exempts the class.
+/// Gate (Eq. 4): r ~ U(0, 1] per class and step; r ≤ P_j exempts the class. Undefined: none is.
 torch::Tensor draw_exempt(const BalancerParams& params, const LogitBatch& batch) {
-  auto shape = batch.logits.sizes().vec();
-  shape.erase(shape.end() - 2);
-  auto exempt = torch::zeros(shape, batch.logits.options().dtype(torch::kBool));
+  torch::Tensor exempt;
   if (batch.prior.defined()) exempt = (1 - uniform(batch, batch.logits.size(-1))) <= batch.prior;
-  if (params.mount != "all") exempt = exempt.logical_or(unmounted(params, batch));
-  return exempt;
+  if (params.mount == "all") return exempt;
+  const auto without = unmounted(params, batch);
+  return exempt.defined() ? exempt.logical_or(without) : without;
 }
 
 }  // namespace
 
 BalancerState BalancerState::zeros(at::IntArrayRef shape, torch::Device device) {
-  const auto zero = [&] { return torch::zeros(shape, torch::TensorOptions().dtype(torch::kFloat).device(device)); };
+  const auto zero = [&] { return torch::zeros(shape, torch::TensorOptions().dtype(torch::kDouble).device(device)); };
   return {zero(), zero(), zero(), zero(), zero()};
 }
 
 torch::Tensor phi(const BalancerParams& params, const torch::Tensor& x) {
-  return params.gamma / (1 + params.delta * (x * -params.zeta).exp());
+  // = γ σ(ζx − ln δ), which neither overflows nor meets 0 · ∞
+  return (x * params.zeta).sub_(std::log(params.delta)).sigmoid_().mul_(params.gamma);
 }
 
 BalancerWeights control(const BalancerParams& params, BalancerState& state) {
-  // The sign is target minus measured; the paper's Δ − z would be positive feedback.
-  const auto error = target_of(params, state.positive) - state.difference();
+  const auto error = error_of(params, state);
   const auto sum = state.error_sum + error;
-  const auto output = params.kp * error + params.ki * sum + params.kd * (error - state.error);
+  const auto output = (error * params.kp).add_(sum, params.ki).add_(error - state.error, params.kd);
+  state.error.copy_(error);
   if (params.clamp > 0) {
     // Integration stops while the output is clamped, so that the controller answers at once when the error turns.
-    state.error_sum.copy_(torch::where(output.abs() > params.clamp, state.error_sum, sum));
-    state.output.copy_(output.clamp(-params.clamp, params.clamp));
+    torch::clamp_out(state.output, output, -params.clamp, params.clamp);
+    state.error_sum.copy_(torch::where(state.output == output, sum, state.error_sum));
   } else {
-    state.error_sum.copy_(sum);
     state.output.copy_(output);
+    state.error_sum.copy_(sum);
   }
-  state.error.copy_(error);
   return {phi(params, state.output), phi(params, -state.output)};
 }
 
-torch::Tensor balance(const LogitBatch& batch, const torch::Tensor& gradient, const BalancerWeights& weights,
-                      const torch::Tensor& exempt, BalancerState& state) {
-  const auto is_label = one_hot(batch).to(torch::kBool);
-  const auto gated = [&](const torch::Tensor& beta) { return beta.masked_fill(exempt, 1).unsqueeze(-2); };
-  const auto balanced = gradient * torch::where(is_label, gated(weights.positive), gated(weights.negative));
-  const auto magnitude = balanced.abs().masked_fill(exempt.unsqueeze(-2), 0);
-  const auto positive = magnitude.masked_fill(is_label.logical_not(), 0).sum(-2);
-  state.positive.add_(positive);
-  state.negative.add_(magnitude.masked_fill(is_label, 0).sum(-2));
+torch::Tensor balance(const torch::Tensor& gradient, const BalancerWeights& weights, const torch::Tensor& exempt,
+                      BalancerState& state) {
+  const auto gated = [&](const torch::Tensor& values, double when_exempt) {
+    return exempt.defined() ? values.masked_fill(exempt, when_exempt) : values;
+  };
+  const auto weight = [&](const torch::Tensor& beta) {
+    return gated(beta, 1).to(gradient.scalar_type()).unsqueeze(-2);
+  };
+  // σ − 1[j = y] is negative at the label and nowhere else, so its sign tells the two kinds apart.
+  const auto balanced = gradient * torch::where(gradient < 0, weight(weights.positive), weight(weights.negative));
+  state.positive.sub_(gated(balanced.clamp_max(0).sum(-2), 0));
+  state.negative.add_(gated(balanced.clamp_min(0).sum(-2), 0));
   return balanced;
 }
 
@@ -105,7 +111,7 @@ LogitLoss Balancer::step(const torch::Tensor& logits, const torch::Tensor& label
   const LogitBatch batch{.logits = logits.detach(), .labels = labels};
   const auto weights = control(params_, state_);
   auto [loss, gradient] = plain_loss(params_, batch);
-  return {loss, balance(batch, gradient, weights, exempt, state_)};
+  return {loss, balance(gradient, weights, exempt, state_)};
 }
 
 BalancerState BalancedObjective::state_in(TensorMap& memory, at::IntArrayRef shape, torch::Device device) {
@@ -127,7 +133,7 @@ LogitLoss BalancedObjective::evaluate(const LogitBatch& batch, TensorMap& memory
   auto state = state_in(memory, shape, batch.logits.device());
   const auto weights = control(params_, state);
   auto [loss, gradient] = plain_loss(params_, batch);
-  return {loss, balance(batch, gradient, weights, draw_exempt(params_, batch), state)};
+  return {loss, balance(gradient, weights, draw_exempt(params_, batch), state)};
 }
 
 }  // namespace fedgrab

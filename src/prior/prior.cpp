@@ -30,8 +30,8 @@ torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale,
     return sum > 0 ? values / sum : torch::full_like(values, 1.0 / static_cast<double>(values.numel()));
   }
   if (scale == "max") return largest > 0 ? values / largest : torch::ones_like(values);
-  // Equal rows know nothing: every class is treated alike, as the largest.
-  if (largest - least <= 0) return torch::ones_like(values);
+  // Rows equal but for rounding know nothing: every class is treated alike, as the largest.
+  if (largest - least <= 1e-6 * largest) return torch::ones_like(values);
   return span_min + (1 - span_min) * (values - least) / (largest - least);
 }
 

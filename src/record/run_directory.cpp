@@ -23,7 +23,7 @@ std::vector<int64_t> RunDirectory::checkpoint_rounds() const {
     if (!name.starts_with("round-") || !name.ends_with(".safetensors")) continue;
     int64_t round = 0;
     std::from_chars(name.data() + 6, name.data() + name.size(), round);
-    rounds.push_back(round);
+    if (checkpoint(round).filename() == name) rounds.push_back(round);  // a user's copy beside it is not ours
   }
   std::sort(rounds.begin(), rounds.end());
   return rounds;

@@ -32,7 +32,10 @@ Json to_json(const Accuracy& a) {
 
 Json to_json(const RoundRecord& r) {
   Json json{{"round", r.round}};
-  if (r.accuracy) json["acc"] = to_json(*r.accuracy);
+  if (r.accuracy) {
+    json["acc"] = to_json(*r.accuracy);
+    json["f1"] = r.accuracy->f1;
+  }
   if (r.validation) json["validation"] = to_json(*r.validation);
   json["loss"] = r.loss;
   if (r.test_loss) json["test_loss"] = *r.test_loss;
@@ -69,14 +72,19 @@ RoundRecord round_from_json(const Json& json) {
   r.samples = json.value("samples", int64_t{0});
   r.bytes_up = json.value("bytes_up", int64_t{0});
   r.bytes_down = json.value("bytes_down", int64_t{0});
-  if (json.contains("delta")) r.diagnostics["delta"] = {json["delta"]["mean"], json["delta"]["std"]};
-  if (json.contains("beta")) {
-    r.diagnostics["beta_pos"] = {json["beta"]["pos"], json["beta"]["pos_std"]};
-    r.diagnostics["beta_neg"] = {json["beta"]["neg"], json["beta"]["neg_std"]};
+  if (json.contains("delta")) r.diagnostics["delta"] = {json["delta"].at("mean"), json["delta"].at("std")};
+  if (json.contains("beta")) {  // the deviations are ours; the contract asks for the means alone
+    const Json& beta = json["beta"];
+    r.diagnostics["beta_pos"] = {beta.at("pos"), beta.value("pos_std", std::vector<double>{})};
+    r.diagnostics["beta_neg"] = {beta.at("neg"), beta.value("neg_std", std::vector<double>{})};
   }
-  if (json.contains("prior")) r.prior = PriorRecord{json["prior"]["p"], json["prior"]["l2"], json["prior"]["tail_hit"]};
+  if (json.contains("prior")) {
+    const Json& prior = json["prior"];
+    r.prior = PriorRecord{prior.at("p"), prior.at("l2"), prior.at("tail_hit")};
+  }
   r.client_accuracy = json.value("client_acc", r.client_accuracy);
   r.seconds = json.value("seconds", 0.0);
+  r.phase_seconds = json.value("phase_seconds", r.phase_seconds);
   return r;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "fedgrab/model/tensor_map.h"
 
@@ -18,7 +19,8 @@ class ClientStore {
 
   /// For checkpoints: "client/<k>/<name>".
   TensorMap all() const;
-  void restore(const TensorMap& tensors);
+  /// Passes over tensors of other names. Throws Error(Fault::checkpoint) with `source` as the file at fault.
+  void restore(const TensorMap& tensors, const std::string& source);
 
  private:
   mutable std::mutex guard_;

@@ -49,7 +49,8 @@ struct BalancerParams {
   }
 };
 
-/// The controller's memory, five numbers per class: [.., classes] each.
+/// The controller's memory, five numbers per class: [.., classes] each. In double: G⁺ and G⁻ grow with every step, and
+/// it is their small difference that steers.
 struct BalancerState {
   torch::Tensor positive, negative;  // G⁺, G⁻: collected re-weighted gradient magnitudes
   torch::Tensor error, error_sum;    // e of the step before, Σe
@@ -69,9 +70,10 @@ struct BalancerWeights {
 /// One controller step from the collected gradients: advances the error memory, returns the weights of this step.
 BalancerWeights control(const BalancerParams& params, BalancerState& state);
 
-/// Re-weights the plain gradient outside the exempt classes ([.., classes], bool) and collects what it re-weighted.
-torch::Tensor balance(const LogitBatch& batch, const torch::Tensor& gradient, const BalancerWeights& weights,
-                      const torch::Tensor& exempt, BalancerState& state);
+/// Re-weights the plain gradient outside the exempt classes ([.., classes], bool; undefined: none) and collects
+/// what it re-weighted.
+torch::Tensor balance(const torch::Tensor& gradient, const BalancerWeights& weights, const torch::Tensor& exempt,
+                      BalancerState& state);
 
 /// The whole of it as an object with its own memory.
 class Balancer {
@@ -82,7 +84,7 @@ class Balancer {
   void set_prior(torch::Tensor prior) { prior_ = std::move(prior); }
   /// Plain loss and re-weighted logit gradient of one batch.
   LogitLoss step(const torch::Tensor& logits, const torch::Tensor& labels);
-  /// The same with the gate's decisions given.
+  /// The same with the gate's decisions given: [classes], bool; undefined: no class is exempt.
   LogitLoss step(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& exempt);
 
   BalancerState& state() { return state_; }

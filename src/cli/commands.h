@@ -1,0 +1,20 @@
+/// One function per subcommand: each adds itself and what it does when called.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace fedgrab::cli {
+
+void add_demo(CLI::App& app);
+void add_run(CLI::App& app);
+void add_eval(CLI::App& app);
+void add_predict(CLI::App& app);
+void add_export(CLI::App& app);
+void add_init(CLI::App& app);
+void add_data(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_params(CLI::App& app);
+void add_version(CLI::App& app);
+void add_completion(CLI::App& app);
+
+}  // namespace fedgrab::cli

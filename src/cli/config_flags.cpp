@@ -1,0 +1,46 @@
+#include "config_flags.h"
+
+#include "fedgrab/core/error.h"
+
+namespace fedgrab::cli {
+
+Assignments ConfigFlags::assignments() const {
+  Assignments all = short_forms;
+  for (const auto& text : set) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos)
+      throw Error(Fault::usage, "--set " + text, "not of the form key=value", "for example --set train.lr=0.1");
+    all.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return all;
+}
+
+Config ConfigFlags::resolve() const {
+  return resolve_config(file.empty() ? std::nullopt : std::optional<std::filesystem::path>(file), assignments());
+}
+
+std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command) {
+  auto flags = std::make_shared<ConfigFlags>();
+  command.add_option("config", flags->file, "Configuration file (see `fedgrab init`)")->type_name("FILE.toml");
+  const auto short_form = [&](const char* flag, const char* key, const char* help, const char* type) {
+    command.add_option_function<std::string>(
+               flag, [flags, key](const std::string& value) { flags->short_forms.emplace_back(key, value); }, help)
+        ->type_name(type)
+        ->group("Configuration");
+  };
+  short_form("--method", "method.name", "Federated method; `--method help` lists them", "NAME");
+  short_form("--objective", "objective.name", "Local loss", "NAME");
+  short_form("--data", "data.name", "Data set: shapes, cifar10, cifar100, idx, folder", "NAME");
+  short_form("--data-path", "data.path", "Where the data set is", "PATH");
+  short_form("--model", "model.name", "Backbone: cnn, resnet8, resnet18, resnet34, resnet50", "NAME");
+  short_form("--rounds", "train.rounds", "Communication rounds", "R");
+  short_form("--clients", "partition.clients", "Number of clients", "N");
+  short_form("--seed", "train.seed", "Seed of every random number", "S");
+  short_form("--device", "engine.device", "Where to train", "cpu");
+  command.add_option("--set", flags->set, "Any parameter of `fedgrab params`; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->group("Configuration");
+  return flags;
+}
+
+}  // namespace fedgrab::cli

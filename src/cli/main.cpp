@@ -1,0 +1,74 @@
+/// The command line. Errors are one line on stderr; the exit code says whose fault it was.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "commands.h"
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/progress.h"
+
+namespace fedgrab::cli {
+namespace {
+
+std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+
+int report(const std::string& message, int code) {
+  note(fmt::format("fedgrab: error: {}", message));
+  return code;
+}
+
+void build(CLI::App& app) {
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "Help of every command");
+  app.footer(
+      "Start with `fedgrab demo`, then `fedgrab run --method help`.\n"
+      "Errors exit with 2 (usage), 3 (data), 4 (checkpoint), 130 (interrupted) or 1.");
+  add_demo(app);
+  add_run(app);
+  add_eval(app);
+  add_predict(app);
+  add_export(app);
+  add_init(app);
+  add_data(app);
+  add_bench(app);
+  add_params(app);
+  add_version(app);
+  add_completion(app);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Federated learning that does not forget the rare classes.", "fedgrab");
+  build(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "fedgrab" : "fedgrab " + chosen.front()->get_name();
+    return report(Error(Fault::usage, "command line", first_line(error.what()), command + " --help").what(), 2);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace fedgrab::cli
+
+int main(int argc, char** argv) {
+  using namespace fedgrab;  // NOLINT(google-build-using-namespace): the one function outside the namespace
+  catch_interrupts();
+  try {
+    return cli::run(argc, argv);
+  } catch (const Error& error) {
+    return cli::report(error.what(), error.exit_code());
+  } catch (const Interrupted&) {
+    return 130;
+  } catch (const std::bad_alloc&) {
+    return cli::report("memory: not enough of it (lower engine.workers or train.batch)", 1);
+  } catch (const std::exception& error) {
+    return cli::report(Error(Fault::other, "unexpected", cli::first_line(error.what())).what(), 1);
+  }
+}

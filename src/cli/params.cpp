@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "fedgrab/experiment/settings.h"
+#include "fedgrab/record/table.h"
+
+namespace fedgrab::cli {
+namespace {
+
+std::string group_of(const std::string& key) { return key.substr(0, key.rfind('.')); }
+
+void print_markdown() {
+  fmt::print(
+      "# Parameters\n\nWritten by `fedgrab params --markdown` from the one declaration of each parameter. Set them in a "
+      "TOML file or with `--set key=value`.\n");
+  std::string group;
+  const Schema schema = full_schema();
+  for (const auto& p : schema.all()) {
+    if (group_of(p.key) != group) {
+      group = group_of(p.key);
+      fmt::print("\n## {}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n", group);
+    }
+    const std::string allowed = p.bounds().empty() ? type_name(p.fallback) : p.bounds();
+    fmt::print("| `{}` | `{}` | {} | {} |\n", p.key, to_text(p.fallback), allowed, p.help);
+  }
+}
+
+void print_plain(const std::string& filter) {
+  const Schema schema = full_schema();
+  for (const auto& p : schema.all()) {
+    if (p.key.find(filter) == std::string::npos) continue;
+    const std::string allowed = p.bounds().empty() ? type_name(p.fallback) : p.bounds();
+    fmt::print("{} = {}\n    {} ({})\n", p.key, to_text(p.fallback), p.help, allowed);
+  }
+}
+
+}  // namespace
+
+void add_params(CLI::App& app) {
+  auto* command = app.add_subcommand("params", "Every parameter: default, bounds, meaning");
+  auto markdown = std::make_shared<bool>(false);
+  auto filter = std::make_shared<std::string>();
+  command->add_option("filter", *filter, "Only keys that contain this")->type_name("TEXT");
+  command->add_flag("--markdown", *markdown, "As docs/parameters.md");
+  command->callback([=] { *markdown ? print_markdown() : print_plain(*filter); });
+}
+
+}  // namespace fedgrab::cli

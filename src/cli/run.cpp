@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "accuracy_table.h"
+#include "commands.h"
+#include "config_flags.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/progress.h"
+#include "fedgrab/experiment/experiment.h"
+
+namespace fedgrab::cli {
+namespace {
+
+struct RunFlags {
+  std::shared_ptr<ConfigFlags> config;
+  std::string out;
+  bool resume = false, quiet = false;
+};
+
+void print_methods() {
+  std::string group;
+  for (const auto& entry : methods()) {
+    if (entry.group != group) fmt::print("{}{}\n", group.empty() ? "" : "\n", entry.group);
+    group = entry.group;
+    fmt::print("  {:18} {}\n", entry.name, entry.summary);
+  }
+  fmt::print("\nlocal losses (--objective NAME)\n");
+  for (const auto& entry : objectives()) fmt::print("  {:18} {}\n", entry.name, entry.summary);
+}
+
+bool asks_for_list(const ConfigFlags& flags) {
+  for (const auto& [key, value] : flags.short_forms)
+    if ((key == "method.name" || key == "objective.name") && value == "help") return true;
+  return false;
+}
+
+void run(const RunFlags& flags) {
+  if (asks_for_list(*flags.config)) return print_methods();
+  Config config = flags.config->resolve();
+  RunOptions options{.directory = {flags.out}, .resume = flags.resume, .quiet = flags.quiet};
+  if (flags.resume && !flags.out.empty() && options.directory.exists())
+    config = resumed_config(options.directory.config(), config);
+  else
+    options.directory = new_run_directory(flags.out, read_settings(config));
+  try {
+    const Summary summary = run_experiment(config, options);
+    fmt::print("{}{}: config.toml, partition.json, metrics.jsonl, summary.json, model.safetensors\n", summary_text(summary),
+               options.directory.root.string());
+  } catch (const Interrupted&) {
+    note(fmt::format("interrupted; continue with: fedgrab run --resume --out {}", options.directory.root.string()));
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto* command = app.add_subcommand("run", "Train one experiment (with no arguments: Fed-GraB on the built-in set)");
+  auto flags = std::make_shared<RunFlags>();
+  flags->config = add_config_flags(*command);
+  command->add_option("--out", flags->out, "Run directory (default: a new one under runs/)")->type_name("DIR");
+  command->add_flag("--resume", flags->resume, "Continue the run in --out; start it where there is none")->needs("--out");
+  command->add_flag("--quiet", flags->quiet, "No progress");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace fedgrab::cli

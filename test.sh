@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, and runs all tests; arguments go to ctest (-R REGEX, say).
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/scripts/phase.sh"
+
+scripts/setup.sh test
+phase format scripts/format.sh --check
+build all -DFEDGRAB_TESTS=ON
+ctest --preset release --parallel 2 --progress "$@"

@@ -1,0 +1,209 @@
+#include "fedgrab/experiment/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "fedgrab/model/safetensors.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fedgrab {
+namespace {
+
+constexpr ImageShape input{3, 8, 8};
+
+std::shared_ptr<const Model> model_of(const std::string& name, int64_t classes = 3,
+                                      std::vector<Head> heads = {Head{}, Head{.name = "probe", .detached = true}}) {
+  return make_model(make_architecture(name, input), std::move(heads), classes);
+}
+
+ModelCard card_of(const std::string& architecture) {
+  return {.architecture = architecture,
+          .input = input,
+          .class_names = {"cat", "dög", "a \"bird\""},
+          .normalisation = {{0.1F, 0.2F, 0.3F}, {0.4F, 0.5F, 0.6F}},
+          .round = 12,
+          .config = "[train]\nlr = 0.1\n"};
+}
+
+class CheckpointTest : public testing::Test {
+ protected:
+  void save(int64_t round, int64_t keep = 2) const {
+    ModelCard card = card_of("resnet8");
+    card.round = round;
+    save_checkpoint(directory_, card, {round, state_, server_}, clients_, keep);
+  }
+
+  ScratchFolder scratch_;
+  RunDirectory directory_{scratch_.path("run")};
+  State state_ = initial_state(model_of("resnet8"), 5);
+  TensorMap server_{{"momentum", torch::arange(4, torch::kFloat)}, {"steps", torch::tensor({int64_t{9}})}};
+  ClientStore clients_;
+};
+
+TEST_F(CheckpointTest, BringsBackModelServerAndClients) {
+  clients_.write(0, {{"sgb.error", torch::tensor({1.0F, 2.0F})}});
+  clients_.write(31, {{"sgb.error", torch::tensor({3.0F})}, {"head/fc.weight", torch::ones({2, 2})}});
+  save(12);
+
+  Checkpoint loaded{0, initial_state(state_.model, 6), {{"stale", torch::ones({1})}}};
+  ClientStore clients;
+  clients.write(7, {{"stale", torch::ones({1})}});
+  load_checkpoint(directory_.checkpoint(12), loaded, clients);
+  EXPECT_EQ(loaded.round, 12);
+  EXPECT_TRUE(torch::equal(loaded.global.flat, state_.flat));
+  ASSERT_EQ(loaded.server.size(), 2U);
+  for (const auto& [name, tensor] : server_) {
+    EXPECT_TRUE(torch::equal(loaded.server.at(name), tensor)) << name;
+    EXPECT_EQ(loaded.server.at(name).dtype(), tensor.dtype()) << name;
+  }
+  ASSERT_EQ(clients.all().size(), 3U);
+  for (const auto& [name, tensor] : clients_.all()) EXPECT_TRUE(torch::equal(clients.all().at(name), tensor)) << name;
+}
+
+TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
+  for (const int64_t round : {2, 4, 6, 8}) save(round, 2);
+  EXPECT_EQ(directory_.checkpoint_rounds(), (std::vector<int64_t>{6, 8}));
+}
+
+TEST_F(CheckpointTest, OfAnotherModelIsRefused) {
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  ClientStore clients;
+  Checkpoint other{0, initial_state(model_of("cnn"), 1), {}};
+  expect_error(Fault::checkpoint, [&] { load_checkpoint(path, other, clients); }, {path.string(), "another model"});
+  Checkpoint more_classes{0, initial_state(model_of("resnet8", 10), 1), {}};
+  expect_error(Fault::checkpoint, [&] { load_checkpoint(path, more_classes, clients); },
+               {path.string(), "[3, 64]", "[10, 64]"});
+}
+
+TEST_F(CheckpointTest, DamagedOrMissingIsRefused) {
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  ClientStore clients;
+  Checkpoint loaded{0, state_.clone(), {}};
+  expect_error(Fault::checkpoint, [&] { load_checkpoint(path, loaded, clients); }, {path.string()});
+  expect_error(Fault::checkpoint, [&] { load_checkpoint(directory_.checkpoint(99), loaded, clients); },
+               {"000099.safetensors"});
+}
+
+TEST_F(CheckpointTest, WithoutADescriptionIsRefused) {
+  const auto path = scratch_.path("plain.safetensors");
+  save_safetensors(path, {state_.named(), {}});
+  ClientStore clients;
+  Checkpoint loaded{0, state_.clone(), {}};
+  expect_error(Fault::checkpoint, [&] { load_checkpoint(path, loaded, clients); }, {path, "not written by fedgrab"});
+  expect_error(Fault::checkpoint, [&] { load_model(path); }, {path, "not written by fedgrab"});
+}
+
+TEST_F(CheckpointTest, WithAnUnreadableDescriptionIsRefused) {
+  const auto path = scratch_.path("odd.safetensors");
+  for (const auto* card :
+       {"not json", "{}", "[]", "{\"architecture\":5}",
+        R"({"architecture":"resnet8","input":[3,8,8],"head_kind":"linear","head_bias":true,"class_names":[],)"
+        R"("mean":[0,0,0],"std":[1,1,1],"round":1,"config":""})",
+        R"({"architecture":"resnet8","input":[3,8,8],"head_kind":"linear","head_bias":true,"class_names":["a"],)"
+        R"("mean":[0],"std":[1,1,1],"round":1,"config":""})",
+        R"({"architecture":"resnet9","input":[3,8,8],"head_kind":"linear","head_bias":true,"class_names":["a"],)"
+        R"("mean":[0,0,0],"std":[1,1,1],"round":1,"config":""})"}) {
+    save_safetensors(path, {state_.named(), {{"fedgrab", card}}});
+    expect_error(Fault::checkpoint, [&] { load_model(path); }, {path});
+  }
+}
+
+// --- The model alone ---
+
+class ModelFile : public CheckpointTest {
+ protected:
+  void expect_model(const LoadedModel& loaded) const {
+    ASSERT_EQ(loaded.state.model->heads.size(), 1U);
+    EXPECT_EQ(loaded.card.class_names, card_of("resnet8").class_names);
+    EXPECT_EQ(loaded.card.normalisation.std, card_of("resnet8").normalisation.std);
+    EXPECT_EQ(loaded.card.config, card_of("resnet8").config);
+    EXPECT_EQ(loaded.card.input, input);
+    for (const auto& p : loaded.state.model->parameters)
+      EXPECT_TRUE(torch::equal(loaded.state.view(p), state_.view(p.name))) << p.name;
+  }
+};
+
+TEST_F(ModelFile, LoadsFromFileCheckpointAndFolder) {
+  save(12);
+  const auto file = scratch_.path("model.safetensors");
+  save_model(file, card_of("resnet8"), state_);
+  expect_model(load_model(file));
+  expect_model(load_model(directory_.checkpoint(12)));
+  expect_model(load_model(directory_.root));
+}
+
+TEST_F(ModelFile, AFolderGivesItsFinalModelElseItsNewestCheckpoint) {
+  save(9);
+  save(10);
+  EXPECT_EQ(load_model(directory_.root).card.round, 10);
+  save_model(directory_.model(), card_of("resnet8"), state_);
+  EXPECT_EQ(load_model(directory_.root).card.round, 12);
+}
+
+TEST_F(ModelFile, SaysWhyNothingCanBeLoaded) {
+  expect_error(Fault::checkpoint, [&] { load_model(scratch_.path("none")); }, {"none", "no such file"});
+  expect_error(Fault::checkpoint, [&] { load_model(scratch_.path()); },
+               {scratch_.path(), "neither a model nor a checkpoint"});
+}
+
+TEST_F(ModelFile, HoldsWhatTorchvisionsStrictLoadingAsksForAndNothingElse) {
+  const auto path = scratch_.path("model.safetensors");
+  save_model(path, card_of("resnet8"), state_);
+  const auto tensors = load_safetensors(path).tensors;
+  for (const auto& p : state_.model->parameters)
+    EXPECT_EQ(tensors.contains(p.name), !p.name.starts_with("probe.")) << p.name;
+  ASSERT_TRUE(tensors.contains("layer2.0.downsample.1.num_batches_tracked"));
+  EXPECT_EQ(tensors.at("bn1.num_batches_tracked").scalar_type(), torch::kLong);
+  size_t counters = 0;
+  for (const auto& [name, tensor] : tensors) counters += name.ends_with(".num_batches_tracked") ? 1 : 0;
+  EXPECT_EQ(tensors.size(), state_.model->parameters.size() - 2 + counters);
+}
+
+TEST_F(ModelFile, KeepsTheKindOfItsHead) {
+  const Head cosine{.kind = HeadKind::cosine, .bias = false};
+  const State state = initial_state(model_of("cnn", 3, {cosine}), 1);
+  ModelCard card = card_of("cnn");
+  card.head_kind = "cosine";
+  card.head_bias = false;
+  const auto path = scratch_.path("model.safetensors");
+  save_model(path, card, state);
+  const auto loaded = load_model(path);
+  EXPECT_EQ(loaded.state.model->heads.front().kind, HeadKind::cosine);
+  EXPECT_TRUE(torch::equal(loaded.state.flat, state.flat));
+}
+
+// --- Starting from a file ---
+
+TEST_F(ModelFile, StartsAnotherRun) {
+  const auto path = scratch_.path("model.safetensors");
+  save_model(path, card_of("resnet8"), state_);
+  State state = initial_state(state_.model, 99);
+  const State fresh = state.clone();
+  initialise_from_file(state, path);
+  EXPECT_TRUE(torch::equal(state.view("conv1.weight"), state_.view("conv1.weight")));
+  EXPECT_TRUE(torch::equal(state.view("fc.weight"), state_.view("fc.weight")));
+  EXPECT_TRUE(torch::equal(state.view("probe.weight"), fresh.view("probe.weight")));  // the file has none
+}
+
+TEST_F(ModelFile, AHeadOfAnotherNumberOfClassesStartsAfresh) {
+  const auto path = scratch_.path("model.safetensors");
+  save_model(path, card_of("resnet8"), state_);
+  State state = initial_state(model_of("resnet8", 7), 99);
+  const State fresh = state.clone();
+  initialise_from_file(state, path);
+  EXPECT_TRUE(torch::equal(state.view("layer3.0.conv2.weight"), state_.view("layer3.0.conv2.weight")));
+  EXPECT_TRUE(torch::equal(state.view("fc.weight"), fresh.view("fc.weight")));
+  EXPECT_TRUE(torch::equal(state.view("fc.bias"), fresh.view("fc.bias")));
+}
+
+TEST_F(ModelFile, OfAnotherBackboneStartsNothing) {
+  const auto path = scratch_.path("model.safetensors");
+  save_model(path, card_of("resnet8"), state_);
+  State state = initial_state(model_of("cnn"), 1);
+  expect_error(Fault::checkpoint, [&] { initialise_from_file(state, path); }, {path});
+}
+
+}  // namespace
+}  // namespace fedgrab

@@ -1,0 +1,100 @@
+#include "fedgrab/experiment/settings.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/data/scratch_folder.h"
+
+namespace fedgrab {
+namespace {
+
+class SettingsTest : public testing::Test {
+ protected:
+  ScratchFolder scratch_;
+};
+
+TEST_F(SettingsTest, WithoutFileAndFlagTheDefaultsHold) {
+  const Settings settings = read_settings(resolve_config(std::nullopt, {}));
+  EXPECT_EQ(settings.method, "fedgrab");
+  EXPECT_EQ(settings.data.name, "shapes");
+  EXPECT_EQ(settings.train.lr, TrainParams{}.lr);
+}
+
+TEST_F(SettingsTest, AFlagBeatsTheFileAndTheFileTheDefault) {
+  const auto file = scratch_.write("a.toml", "[train]\nlr = 0.25\nbatch = 8\n[method]\nname = \"fedavg\"\n");
+  const Settings settings = read_settings(resolve_config(file, {{"train.batch", "16"}}));
+  EXPECT_EQ(settings.train.lr, 0.25);
+  EXPECT_EQ(settings.train.batch, 16);
+  EXPECT_EQ(settings.method, "fedavg");
+  EXPECT_EQ(settings.train.momentum, TrainParams{}.momentum);
+  EXPECT_EQ(read_settings(resolve_config(file, {{"method", "central"}})).method, "central");
+}
+
+TEST_F(SettingsTest, APresetBeatsTheDefaultAndTheUserBeatsThePreset) {
+  for (const auto& entry : methods())
+    for (const auto& [key, value] : entry.preset) {
+      Config expected{full_schema()};
+      expected.set_text(key, value);
+      EXPECT_EQ(resolve_config(std::nullopt, {{"method.name", entry.name}}).get(key), expected.get(key))
+          << entry.name << ", " << key;
+      const Value fallback = full_schema().find(key).fallback;
+      const auto file =
+          scratch_.write("a.toml", "method.name = \"" + entry.name + "\"\n" + key + " = " + to_text(fallback) + "\n");
+      EXPECT_EQ(resolve_config(file, {}).get(key), fallback) << entry.name << ", " << key;
+    }
+}
+
+TEST_F(SettingsTest, NamesWhatIsWrong) {
+  expect_error(Fault::usage, [] { resolve_config(std::nullopt, {{"train.lrr", "1"}}); }, {"train.lrr", "train.lr"});
+  expect_error(Fault::usage, [] { resolve_config(std::nullopt, {{"train.momentum", "2"}}); }, {"train.momentum", "2"});
+  expect_error(Fault::usage, [] { resolve_config(std::nullopt, {{"method", "fedavgg"}}); }, {"fedavg"});
+  expect_error(Fault::usage, [] { resolve_config("/nonexistent/a.toml", {}); }, {"/nonexistent/a.toml"});
+}
+
+TEST_F(SettingsTest, EveryParameterSurvivesTheConfigOfTheRunDirectory) {
+  const Config config =
+      resolve_config(std::nullopt, {{"train.lr", "0.1"}, {"eval.few", "1,2"}, {"data.path", "a \"b\"\\c"}});
+  const auto file = scratch_.write("config.toml", config.to_toml());
+  const Config back = resolve_config(file, {});
+  for (const auto& parameter : full_schema().all())
+    EXPECT_EQ(back.get(parameter.key), config.get(parameter.key)) << parameter.key;
+}
+
+class Resumed : public SettingsTest {
+ protected:
+  Config resume(const Assignments& flags) const { return resumed_config(saved_, resolve_config(std::nullopt, flags)); }
+  std::string saved_ = scratch_.write(
+      "config.toml",
+      resolve_config(std::nullopt, {{"method", "fedavg"}, {"train.lr", "0.2"}, {"train.rounds", "10"}}).to_toml());
+};
+
+TEST_F(Resumed, WithoutFlagsIsTheRunAsItWas) {
+  const Settings settings = read_settings(resume({}));
+  EXPECT_EQ(settings.method, "fedavg");
+  EXPECT_EQ(settings.train.lr, 0.2);
+  EXPECT_EQ(settings.train.rounds, 10);
+}
+
+TEST_F(Resumed, MayGoOnForMoreRoundsOnAnotherNumberOfWorkers) {
+  const Settings settings = read_settings(resume(
+      {{"train.rounds", "20"}, {"engine.workers", "2"}, {"checkpoint.every", "1"}, {"record.tensorboard", "false"}}));
+  EXPECT_EQ(settings.train.rounds, 20);
+  EXPECT_EQ(settings.engine.workers, 2);
+  EXPECT_EQ(settings.checkpoint.every, 1);
+  EXPECT_FALSE(settings.record.tensorboard);
+  EXPECT_EQ(settings.train.lr, 0.2);
+}
+
+TEST_F(Resumed, RefusesWhatWouldMakeTheFinishedRoundsUntrue) {
+  expect_error(Fault::usage, [&] { resume({{"train.lr", "0.3"}}); }, {"train.lr", "0.3", "0.2"});
+  expect_error(Fault::usage, [&] { resume({{"method", "fedgrab"}}); }, {"method.name", "fedgrab", "fedavg"});
+  expect_error(Fault::usage, [&] { resume({{"train.seed", "2"}}); }, {"train.seed"});
+  EXPECT_EQ(read_settings(resume({{"train.lr", "0.2"}})).train.lr, 0.2);  // the same value is no change
+}
+
+TEST_F(Resumed, RefusesMoreRoundsUnderTheCosineWhichTheyWouldBend) {
+  saved_ = scratch_.write("config.toml", resolve_config(std::nullopt, {{"train.schedule", "cosine"}}).to_toml());
+  expect_error(Fault::usage, [&] { resume({{"train.rounds", "1000"}}); }, {"train.rounds"});
+}
+
+}  // namespace
+}  // namespace fedgrab

@@ -1,0 +1,78 @@
+#include "fedgrab/record/run_directory.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/data/scratch_folder.h"
+
+namespace fedgrab {
+namespace {
+
+std::string line(int64_t round) { return to_json(RoundRecord{.round = round}).dump() + "\n"; }
+
+class RunDirectoryTest : public testing::Test {
+ protected:
+  ScratchFolder scratch_;
+  RunDirectory directory_{scratch_.path()};
+};
+
+TEST_F(RunDirectoryTest, ANewOneIsNeitherStartedNorFinished) {
+  EXPECT_FALSE(directory_.exists());
+  EXPECT_FALSE(directory_.finished());
+  EXPECT_TRUE(directory_.read_metrics().empty());
+  EXPECT_TRUE(directory_.checkpoint_rounds().empty());
+}
+
+TEST_F(RunDirectoryTest, AConfigMeansStartedAndASummaryFinished) {
+  scratch_.write("config.toml", "");
+  EXPECT_TRUE(directory_.exists());
+  EXPECT_FALSE(directory_.finished());
+  scratch_.write("summary.json", "{\"rounds\":3}\n");
+  EXPECT_TRUE(directory_.finished());
+  EXPECT_EQ(directory_.read_summary()["rounds"], 3);
+}
+
+TEST_F(RunDirectoryTest, ReadsItsMetricsInOrder) {
+  scratch_.write("metrics.jsonl", line(1) + line(2) + line(3));
+  const auto records = directory_.read_metrics();
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_EQ(records[0].round, 1);
+  EXPECT_EQ(records[2].round, 3);
+}
+
+TEST_F(RunDirectoryTest, LeavesOutALastLineThatIsHalfWritten) {
+  const std::string whole = line(1) + line(2), next = line(3);
+  for (size_t cut = 0; cut < next.size(); ++cut) {  // a kill may come after any byte
+    scratch_.write("metrics.jsonl", whole + next.substr(0, cut));
+    EXPECT_EQ(directory_.read_metrics().size(), 2U) << "cut after " << cut;
+  }
+}
+
+TEST_F(RunDirectoryTest, NamesFileAndLineOfWhatIsNoRecord) {
+  for (const auto* bad : {"not json", "{\"acc\":{}}", "[]", "{\"round\":1,\"acc\":{\"all\":\"high\"}}", ""}) {
+    scratch_.write("metrics.jsonl", line(1) + bad + "\n" + line(3));
+    expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", "line 2"});
+  }
+}
+
+TEST_F(RunDirectoryTest, NamesASummaryThatCannotBeRead) {
+  expect_error(Fault::data, [&] { directory_.read_summary(); }, {"summary.json"});
+  scratch_.write("summary.json", "{\"rounds\":");
+  expect_error(Fault::data, [&] { directory_.read_summary(); }, {"summary.json"});
+}
+
+TEST_F(RunDirectoryTest, ListsItsCheckpointsByRound) {
+  for (const int64_t round : {100, 9, 1000000, 20})
+    scratch_.write("checkpoints/" + directory_.checkpoint(round).filename().string(), "");
+  EXPECT_EQ(directory_.checkpoint_rounds(), (std::vector<int64_t>{9, 20, 100, 1000000}));
+}
+
+TEST_F(RunDirectoryTest, PassesOverFilesThatAreNoCheckpoints) {
+  scratch_.write("checkpoints/" + directory_.checkpoint(5).filename().string(), "");
+  for (const auto* name : {"round-000007.safetensors.partial", "notes.txt", "round-.safetensors",
+                           "round-000005 (copy).safetensors", "round-6.safetensors"})
+    scratch_.write(std::string("checkpoints/") + name, "");
+  EXPECT_EQ(directory_.checkpoint_rounds(), (std::vector<int64_t>{5}));
+}
+
+}  // namespace
+}  // namespace fedgrab
