@@ -11,6 +11,9 @@ if [[ -z $format || $("$format" --version) != *"version 14."* ]]; then
 fi
 mode=(-i)
 if [[ ${1:-} == --check ]]; then mode=(--dry-run --Werror); fi
-find . -name 'build*' -prune -o -name '.?*' -prune -o -type f \
-  \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+folders=()
+for folder in include src tests bench python; do
+  if [[ -d $folder ]]; then folders+=("$folder"); fi
+done
+find "${folders[@]}" -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 --no-run-if-empty "$format" "${mode[@]}"

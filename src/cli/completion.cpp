@@ -1,5 +1,6 @@
 /// Shell completion: commands, flags, and the keys of --set.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commands.h"
 #include "fedgrab/experiment/settings.h"

@@ -1,6 +1,7 @@
 #include "fedgrab/core/parameters.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 // IDX, the format of MNIST and its relatives: two zero bytes, the element type, the number of dimensions, the
 // dimensions as big-endian 32-bit numbers, then the elements.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,7 @@
 #include "fedgrab/data/partition.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

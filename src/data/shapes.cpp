@@ -95,11 +95,13 @@ float contrast(const Colour& a, const Colour& b) {
   return std::max({std::abs(a[0] - b[0]), std::abs(a[1] - b[1]), std::abs(a[2] - b[2])});
 }
 
-/// A colour that can be told from the background, though at times only just.
+/// A colour that can be told from the background, though at times only just. Figures are light on dark: a small network
+/// would spend its first minutes on learning that an outline may have either sign.
 Colour figure_colour(Random& random, const Colour& background) {
-  constexpr float least = 0.35F;
-  Colour colour = any_colour(random);
-  while (contrast(colour, background) < least) colour = any_colour(random);
+  constexpr float least = 0.3F;
+  const Colour white{1, 1, 1};
+  Colour colour = mix(any_colour(random), white, 0.4F);
+  while (contrast(colour, background) < least) colour = mix(any_colour(random), white, 0.4F);
   return colour;
 }
 
@@ -142,8 +144,9 @@ class Canvas {
 
 /// A gradient with stripes in it. Returns the colour halfway.
 Colour draw_background(Canvas& canvas, Random& random) {
-  const Colour from = any_colour(random);
-  const Colour other = any_colour(random);
+  const Colour black{0, 0, 0};
+  const Colour from = mix(any_colour(random), black, 0.5F);
+  const Colour other = mix(any_colour(random), black, 0.5F);
   const Colour to = mix(from, other, between(random, 0.1F, 0.5F));
   const float angle = between(random, 0, 2 * pi);
   const float stripe_angle = between(random, 0, 2 * pi);

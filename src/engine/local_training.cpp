@@ -72,17 +72,26 @@ double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::
   LogitBatch batch{.labels = labels};
   if (rule.class_weights.defined()) batch.weights = rule.class_weights.index_select(0, labels);
   std::vector<torch::Tensor> gradients(output.logits.size());
+  torch::Tensor feature_gradient;
   double loss = 0;
   for (size_t head = 0; head < rule.heads.size(); ++head) {
-    if (rule.heads[head].objective == nullptr) continue;
+    const HeadRule& how = rule.heads[head];
     batch.logits = output.logits[head].detach();
-    batch.prior = rule.heads[head].prior;
+    batch.prior = how.prior;
     batch.randoms = {Random(view.seed, Purpose::gate, client, round, step_index)};
-    const LogitLoss result = (*rule.heads[head].objective)(batch, view.memory);
-    gradients[head] = result.gradient;
+    LogitLoss result;
+    if (how.backbone != nullptr) {
+      const auto& own = network_.model().heads[head];
+      result = (*how.backbone)(batch, view.memory);
+      feature_gradient = result.gradient.matmul(network_.state().view(own.name + ".weight")) * own.scale;
+    }
+    if (how.objective != nullptr) {
+      result = (*how.objective)(batch, view.memory);
+      gradients[head] = result.gradient;
+    }
     if (head == 0) loss = result.loss.item<double>();
   }
-  network_.backward(output, gradients);
+  network_.backward(output, gradients, feature_gradient);
   sgd_.step(network_, view.global, rule, federation_.train, lr);
   return loss;
 }

@@ -19,6 +19,7 @@ std::string card_to_text(const ModelCard& card) {
               {"input", {card.input.channels, card.input.height, card.input.width}},
               {"head_kind", card.head_kind},
               {"head_bias", card.head_bias},
+              {"head_scale", card.head_scale},
               {"class_names", card.class_names},
               {"mean", card.normalisation.mean},
               {"std", card.normalisation.std},
@@ -38,6 +39,7 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
                    .input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)},
                    .head_kind = json.at("head_kind"),
                    .head_bias = json.at("head_bias"),
+                   .head_scale = json.at("head_scale"),
                    .class_names = json.at("class_names"),
                    .normalisation = {json.at("mean"), json.at("std")},
                    .round = json.at("round"),
@@ -114,7 +116,7 @@ LoadedModel load_model(const fs::path& path) {
   const TensorFile file = load_safetensors(file_path);
   LoadedModel loaded{card_from_file(file, file_path), {}};
   const Head head{.kind = loaded.card.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
-                  .bias = loaded.card.head_bias};
+                  .bias = loaded.card.head_bias, .scale = loaded.card.head_scale};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
   loaded.state.assign(file.tensors, file_path.string());

@@ -161,6 +161,7 @@ ModelCard Experiment::card() const {
           .input = prepared_.data.shape(),
           .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
           .head_bias = head.bias,
+          .head_scale = head.scale,
           .class_names = prepared_.data.class_names,
           .normalisation = prepared_.data.normalisation,
           .round = state_.round,

@@ -53,9 +53,9 @@ Settings read_settings(const Config& config) {
 
 Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags) {
   const Config plain = with_user_values(Config(full_schema()), file, flags);
-  const auto& method = find_method(plain.read<MethodParams>("method").name);
+  const std::string method = plain.read<MethodParams>("method").name;
   Config config{full_schema()};
-  for (const auto& [key, value] : method.preset) config.set_text(key, value);
+  for (const auto& [key, value] : find_method(method).preset) config.set_text(key, value);
   return with_user_values(std::move(config), file, flags);
 }
 

@@ -34,7 +34,10 @@ FedGrab::FedGrab(FedGrabParams params, BalancerParams balancer)
 }
 
 std::vector<Head> FedGrab::heads() const {
-  std::vector<Head> heads{Head{.role = params_.head == "trained" ? Role::shared : Role::frozen}};
+  std::vector<Head> heads{Head{.kind = params_.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
+                               .role = params_.head == "trained" || frozen_later() ? Role::shared : Role::frozen,
+                               .detached = split(),
+                               .scale = params_.head_scale}};
   // The probe never classifies and sends nothing back: it exists for DPA to read.
   if (has_probe()) heads.push_back(Head{.name = "probe", .detached = true});
   return heads;
@@ -63,6 +66,10 @@ ClientRule FedGrab::client_rule(const ClientView& view) const {
   if (params_.prior == "local" && !warming_up(view.round)) {
     const std::vector<float> counts(view.counts.begin(), view.counts.end());
     rule.heads.front().prior = scale_prior(torch::tensor(counts), params_.prior_scale, params_.span_min);
+  }
+  if (split()) {
+    rule.heads.front().backbone = rule.heads.front().objective;
+    rule.heads.front().objective = frozen_later() && !warming_up(view.round) ? nullptr : plain_.get();
   }
   if (has_probe()) rule.heads.push_back({plain_.get(), {}});
   return rule;

@@ -8,6 +8,9 @@ namespace fedgrab {
 
 struct FedGrabParams {
   std::string head = "frozen";
+  std::string head_kind = "linear";
+  double head_scale = 1;
+  std::string head_gradient = "balanced";
   std::string prior = "probe";
   std::string prior_scale = "span";
   double span_min = 0.1;
@@ -17,9 +20,15 @@ struct FedGrabParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("head", head,
-            "classifying head: frozen at its random start, frozen at the mean of the clients' own random heads "
+            "classifying head: frozen where it is when the balancers start (at random without warm-up), frozen at the mean of the clients' own random heads "
             "(the published code), following the probe head from round to round, or trained")
         .one_of({"frozen", "frozen-mean", "follow", "trained"});
+    v.param("head_kind", head_kind, "scores by inner product, or by cosine").one_of({"linear", "cosine"});
+    v.param("head_scale", head_scale, "factor on the logits of the classifying head").between(1e-3, 1e3);
+    v.param("head_gradient", head_gradient,
+            "head = trained: the head itself learns from the balanced gradient too, or from the plain one while the "
+            "balanced one goes into the backbone alone")
+        .one_of({"balanced", "plain"});
     v.param("prior", prior,
             "where the class prior comes from: a probe head, the classifying head, fixed_prior, the client's own class "
             "counts, or none (no class is ever exempt)")
@@ -45,6 +54,10 @@ class FedGrab : public Method {
   torch::Tensor shared_prior(const State& global, int64_t round) const override;
 
  private:
+  /// A frozen head that is to be trained first, in the rounds of warm-up.
+  bool frozen_later() const { return params_.head == "frozen" && params_.warmup_rounds > 0; }
+  /// The backbone learns by a rule of its own.
+  bool split() const { return frozen_later() || (params_.head == "trained" && params_.head_gradient == "plain"); }
   bool has_probe() const { return params_.prior == "probe" || params_.head == "follow"; }
   bool warming_up(int64_t round) const { return round <= params_.warmup_rounds; }
 

@@ -1,6 +1,7 @@
 #include "fedgrab/model/architecture.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/parameters.h"
@@ -16,10 +17,9 @@ class Builder {
 
   int last() const { return static_cast<int>(architecture_.layers.size()) - 1; }
 
-  int convolution(const std::string& name, int input, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1,
-                  bool bias = false) {
+  int convolution(const std::string& name, int input, int64_t in, int64_t out, int64_t kernel, int64_t stride = 1) {
     channels_ = out;
-    return append({LayerKind::convolution, name, input, -1, in, out, kernel, stride, kernel / 2, bias});
+    return append({LayerKind::convolution, name, input, -1, in, out, kernel, stride, kernel / 2});
   }
   int norm(const std::string& name, int input, int64_t width) {
     return append({LayerKind::batch_norm, name, input, -1, width, width});
@@ -51,7 +51,7 @@ class Builder {
   int64_t channels_;
 };
 
-/// Three convolutions and a hidden layer: small enough for a demonstration on a CPU.
+/// Three stages of convolution, norm, ReLU and pooling: small enough for a demonstration on a CPU.
 Architecture cnn(ImageShape input) {
   if (input.height < 8 || input.width < 8)
     throw Error(Fault::usage, "model.name", "cnn needs images of at least 8 x 8 pixels", "raise data.size");
@@ -59,12 +59,12 @@ Architecture cnn(ImageShape input) {
   int64_t in = input.channels;
   for (int stage = 1; stage <= 3; ++stage) {
     const int64_t out = int64_t{8} << stage;
-    b.relu(b.convolution(fmt::format("conv{}", stage), b.last(), in, out, 3, 1, /*bias=*/true));
-    b.max_pool(2, 2, 0);
+    const int convolved = b.convolution(fmt::format("conv{}", stage), b.last(), in, out, 3);
+    b.relu(b.norm(fmt::format("bn{}", stage), convolved, out));
+    if (stage < 3) b.max_pool(2, 2, 0);
     in = out;
   }
-  b.flatten();
-  b.relu(b.linear("hidden", in * (input.height / 8) * (input.width / 8), 128));
+  b.global_average();
   return std::move(b).finish();
 }
 

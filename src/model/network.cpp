@@ -74,9 +74,12 @@ torch::Tensor Network::run_head(const Head& head, const torch::Tensor& features)
   const torch::Tensor x = head.detached ? features.detach() : features;
   const torch::Tensor& weight = leaf(head.name + ".weight");
   const torch::Tensor bias = head.bias ? leaf(head.name + ".bias") : torch::Tensor();
-  if (head.kind == HeadKind::linear) return at::linear(x, weight, bias);
+  if (head.kind == HeadKind::linear) {
+    const auto logits = at::linear(x, weight, bias);
+    return head.scale == 1 ? logits : logits * head.scale;
+  }
   const auto unit = [](const torch::Tensor& v) { return v / v.norm(2, {-1}, true).clamp_min(cosine_epsilon); };
-  return at::linear(unit(x), unit(weight), bias);
+  return at::linear(unit(x), unit(weight), bias) * head.scale;
 }
 
 void Network::backward(const NetworkOutput& output, const std::vector<torch::Tensor>& logit_gradients,

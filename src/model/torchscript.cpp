@@ -44,10 +44,12 @@ std::string expression(const Layer& layer) {
 std::string head_expression(const Head& head) {
   const std::string weight = attribute(head.name + ".weight");
   const std::string bias = head.bias ? attribute(head.name + ".bias") : "None";
-  if (head.kind == HeadKind::linear) return fmt::format("torch.linear(features, {}, {})", weight, bias);
-  const char* unit = "{0} / torch.clamp_min(torch.norm({0}, 2, [-1], True), 1e-8)";
-  return fmt::format("torch.linear({}, {}, {})", fmt::format(fmt::runtime(unit), "features"),
-                     fmt::format(fmt::runtime(unit), weight), bias);
+  const auto unit = [](const std::string& v) {
+    return fmt::format("{0} / torch.clamp_min(torch.norm({0}, 2, [-1], True), 1e-8)", v);
+  };
+  const bool cosine = head.kind == HeadKind::cosine;
+  return fmt::format("torch.linear({}, {}, {}) * {}", cosine ? unit("features") : "features",
+                     cosine ? unit(weight) : weight, bias, head.scale);
 }
 
 std::string source(const Model& model) {

@@ -1,6 +1,7 @@
 #include "fedgrab/record/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

@@ -96,18 +96,33 @@ TEST_F(CheckpointTest, WithoutADescriptionIsRefused) {
 }
 
 TEST_F(CheckpointTest, WithAnUnreadableDescriptionIsRefused) {
-  const auto path = scratch_.path("odd.safetensors");
-  for (const auto* card :
-       {"not json", "{}", "[]", "{\"architecture\":5}",
-        R"({"architecture":"resnet8","input":[3,8,8],"head_kind":"linear","head_bias":true,"class_names":[],)"
-        R"("mean":[0,0,0],"std":[1,1,1],"round":1,"config":""})",
-        R"({"architecture":"resnet8","input":[3,8,8],"head_kind":"linear","head_bias":true,"class_names":["a"],)"
-        R"("mean":[0],"std":[1,1,1],"round":1,"config":""})",
-        R"({"architecture":"resnet9","input":[3,8,8],"head_kind":"linear","head_bias":true,"class_names":["a"],)"
-        R"("mean":[0,0,0],"std":[1,1,1],"round":1,"config":""})"}) {
-    save_safetensors(path, {state_.named(), {{"fedgrab", card}}});
+  const auto path = scratch_.path("model.safetensors");
+  save_model(path, card_of("resnet8"), state_);
+  const TensorFile good = load_safetensors(path);
+  const Json card = Json::parse(good.metadata.at("fedgrab"));
+  const auto refused = [&](const std::string& text) {
+    save_safetensors(path, {good.tensors, {{"fedgrab", text}}});
     expect_error(Fault::checkpoint, [&] { load_model(path); }, {path});
+  };
+  refused("not json");
+  refused("[]");
+  refused("{}");
+  for (const auto& [key, bad] : std::vector<std::pair<std::string, Json>>{{"architecture", 5},
+                                                                          {"architecture", "resnet9"},
+                                                                          {"architecture", "cnn"},
+                                                                          {"input", Json::array({3, 8})},
+                                                                          {"input", Json::array({3, -8, 8})},
+                                                                          {"class_names", Json::array()},
+                                                                          {"class_names", Json::array({"one"})},
+                                                                          {"mean", Json::array({0.5})},
+                                                                          {"std", "none"}}) {
+    SCOPED_TRACE(key + ": " + bad.dump());
+    Json changed = card;
+    changed[key] = bad;
+    refused(changed.dump());
   }
+  save_safetensors(path, {good.tensors, {{"fedgrab", card.dump()}}});
+  load_model(path);  // what was refused is what was changed
 }
 
 // --- The model alone ---

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <optional>
@@ -298,10 +299,14 @@ TEST_F(ExperimentTest, StartsFromTheWeightsOfAFile) {
   run("first", small_config({{"method", "fedavg"}}));
   const auto model = directory("first").model();
   run("second", small_config({{"method", "fedavg"}, {"model.init", model.string()}, {"train.lr", "0"}}));
-  EXPECT_TRUE(torch::equal(load_model(directory("second").root).state.flat, load_model(model).state.flat));
+  const State start = load_model(model).state, end = load_model(directory("second").root).state;
+  for (const auto& p : start.model->parameters)  // statistics move at any rate
+    if (p.trained()) {
+      EXPECT_TRUE(torch::allclose(end.view(p), start.view(p), 1e-5, 1e-9)) << p.name;
+    }
 }
 
-/// Rounds that are mostly evaluation, so that a signal arrives in one as often as in training.
+/// Rounds that are mostly evaluation.
 Config endless_config() {
   return small_config({{"data.per_class", "10"},
                        {"data.test_per_class", "100"},
@@ -309,11 +314,18 @@ Config endless_config() {
                        {"checkpoint.every", "0"}});
 }
 
-/// Ends the process as `fedgrab run` does when a signal arrives once two rounds are on record.
+/// Ends the process as `fedgrab run` does when a signal arrives once two rounds are on record. The pace of the second
+/// puts it into the evaluation of the third, when clients and server have moved on but nothing is written; wherever it
+/// lands, what follows must hold.
 [[noreturn]] void run_until_signal(const RunDirectory& directory) {
   catch_interrupts();
   std::thread([&directory] {
     while (directory.read_metrics().size() < 2) std::this_thread::yield();
+    const auto pace = directory.read_metrics()[1].phase_seconds;
+    const auto moment =
+        std::chrono::steady_clock::now() +
+        std::chrono::duration<double>(pace.at("train") + pace.at("aggregate") + pace.at("evaluate") / 2);
+    while (std::chrono::steady_clock::now() < moment) std::this_thread::yield();
     ::kill(::getpid(), SIGTERM);
   }).detach();
   try {

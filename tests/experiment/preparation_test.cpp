@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 
 namespace fedgrab {
 namespace {
@@ -37,10 +38,10 @@ TEST(Preparation, HoldsTheSameShareOfEveryClassOut) {
 
 TEST(Preparation, HeldOutImagesAreNotTrainedOn) {
   const Preparation all = prepare(small(0)), p = prepare(small(0.25));
-  std::multiset<std::vector<uint8_t>> before, after;
+  std::multiset<std::string> before, after;
   const auto image = [](const Images& images, int64_t i) {
     const auto bytes = images.at(i);
-    return std::vector<uint8_t>(bytes.begin(), bytes.end());
+    return std::string(bytes.begin(), bytes.end());
   };
   for (const int64_t i : all.samples) before.insert(image(all.data.train.images, i));
   for (const int64_t i : p.samples) after.insert(image(p.data.train.images, i));

@@ -10,7 +10,7 @@ namespace {
 void expect_values(const torch::Tensor& tensor, const std::vector<double>& expected) {
   ASSERT_EQ(tensor.numel(), static_cast<int64_t>(expected.size()));
   for (size_t j = 0; j < expected.size(); ++j)
-    EXPECT_NEAR(tensor[static_cast<int64_t>(j)].item<double>(), expected[j], 1e-6) << "class " << j;
+    EXPECT_NEAR(tensor[static_cast<int64_t>(j)].item<double>(), expected[j], 1e-5) << "class " << j;
 }
 
 TEST(Prior, ReadsTheNormsOfTheRows) {
@@ -40,11 +40,9 @@ TEST(Prior, OfEqualRowsIsUniformInEveryScale) {
 }
 
 TEST(Prior, DoesNotBlowRoundingUpToAPrior) {
-  // the same entries in another order: norms that differ in the last bit at most, which span must not stretch
-  const auto row = torch::randn({512});
-  std::vector<torch::Tensor> rows;
-  for (int64_t shift = 0; shift < 20; ++shift) rows.push_back(row.roll(shift * 7));
-  expect_values(prior_from_weights(torch::stack(rows), "span"), std::vector<double>(20, 1));
+  // the same norm summed in another order differs in the last bit at most, which span must not stretch to [0.1, 1]
+  expect_values(scale_prior(torch::tensor({1.0F, 1.0000001F, 0.9999999F}), "span"), {1, 1, 1});
+  expect_values(scale_prior(torch::tensor({1.0F, 1.01F, 1.005F}), "span"), {0.1, 1, 0.55});
 }
 
 TEST(Prior, OfAZeroMatrixIsUniformAndFinite) {

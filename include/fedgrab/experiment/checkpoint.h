@@ -18,6 +18,7 @@ struct ModelCard {
   ImageShape input;
   std::string head_kind = "linear";
   bool head_bias = true;
+  double head_scale = 1;
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;

@@ -29,10 +29,13 @@ struct ClientView {
   TensorMap& memory;                // its own, kept from round to round
 };
 
-/// How a head is trained: by which rule, with which prior. Without an objective it is left alone.
+/// How a head is trained: by which rule, with which prior. Without any rule it is left alone.
 struct HeadRule {
   const Objective* objective = nullptr;
   torch::Tensor prior;
+  /// Where the backbone is to learn by another rule than the head: what this one gives is sent through the head's weights
+  /// into the features, and `objective` moves the head alone, or nothing does (the head must be detached and linear).
+  const Objective* backbone = nullptr;
 };
 
 /// The local gradient is g + proximal · (w − w_global) + correction; heads as in the model.

@@ -22,6 +22,8 @@ struct Head {
   /// Reads the features without sending a gradient back into the backbone.
   bool detached = false;
   bool bias = true;
+  /// Multiplies the logits: a cosine lies in [−1, 1], and a frozen random head may be too gentle a teacher.
+  double scale = 1;
 };
 
 enum class ParameterKind { weight, bias, norm_weight, norm_bias, running_mean, running_var };
