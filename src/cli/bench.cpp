@@ -42,7 +42,7 @@ void add_bench(CLI::App& app) {
   auto* command = app.add_subcommand("bench", "How fast this machine trains, beside LibTorch's eager loop");
   auto flags = std::make_shared<BenchFlags>();
   flags->config = add_config_flags(*command);
-  command->add_option("--seconds", flags->seconds, "Time for each measurement")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Time for each measurement")->check(CLI::Range(0.1, 3600.0))->capture_default_str();
   command->add_flag("--resnet18", flags->resnet18, "Also time a ResNet-18 step, to compare a balancer step with");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { bench(*flags); });

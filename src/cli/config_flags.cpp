@@ -1,12 +1,21 @@
 #include "config_flags.h"
 
+#include <algorithm>
+
 #include "fedgrab/core/error.h"
 
 namespace fedgrab::cli {
+namespace {
+
+/// --set takes every word up to the next flag: `--set train.lr=0.1 my.toml` means the file.
+bool names_file(const std::string& text) { return text.find('=') == std::string::npos && text.ends_with(".toml"); }
+
+}  // namespace
 
 Assignments ConfigFlags::assignments() const {
   Assignments all = short_forms;
   for (const auto& text : set) {
+    if (text == config_file()) continue;
     const auto equals = text.find('=');
     if (equals == std::string::npos)
       throw Error(Fault::usage, "--set " + text, "not of the form key=value", "for example --set train.lr=0.1");
@@ -15,8 +24,14 @@ Assignments ConfigFlags::assignments() const {
   return all;
 }
 
+std::string ConfigFlags::config_file() const {
+  const auto swallowed = std::find_if(set.begin(), set.end(), names_file);
+  return file.empty() && swallowed != set.end() ? *swallowed : file;
+}
+
 Config ConfigFlags::resolve() const {
-  return resolve_config(file.empty() ? std::nullopt : std::optional<std::filesystem::path>(file), assignments());
+  const std::string path = config_file();
+  return resolve_config(path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path), assignments());
 }
 
 std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command) {

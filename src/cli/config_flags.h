@@ -19,6 +19,8 @@ struct ConfigFlags {
 
   /// What the user gave, as assignments in order: short forms, then --set.
   Assignments assignments() const;
+  /// The configuration file, "" for none.
+  std::string config_file() const;
   Config resolve() const;
 };
 

@@ -51,8 +51,9 @@ void demo(const std::string& out) {
     table.add_row(row);
   }
   fmt::print(
-      "\n{}\nTest accuracy over all classes and over common, medium and rare ones, mean of the last ten rounds, "
-      "± over {} seeds.\n{}\nThe runs are in {}.\n",
+      "\n{}\nShare of test images recognised: over all classes, and over the common, medium and rare ones; mean of the "
+      "last ten\nrounds, ± over {} seeds. Look at Few: what the federation has learnt of its rare classes.\n\n{}\n"
+      "The runs are in {}.\n",
       table.to_text(), seeds, groups_text(last.groups, last.class_names), root);
 }
 

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/parameters.h"
 #include "fedgrab/core/progress.h"
 
 namespace fedgrab::cli {
@@ -40,6 +41,25 @@ void build(CLI::App& app) {
   add_completion(app);
 }
 
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string path = "fedgrab";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  const auto rest = command->remaining();
+  const auto choices = command->get_subcommands({});
+  // CLI11 would only say that a command is missing.
+  if (!choices.empty() && !rest.empty() && !rest.front().starts_with('-')) {
+    std::vector<std::string> names;
+    for (const auto* choice : choices) names.push_back(choice->get_name());
+    const std::string near = nearest(rest.front(), names);
+    return {Fault::usage, rest.front(), "unknown command", near.empty() ? path + " --help" : fmt::format("did you mean {} {}?", path, near)};
+  }
+  return {Fault::usage, "command line", first_line(error.what()), path + " --help"};
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Federated learning that does not forget the rare classes.", "fedgrab");
   build(app);
@@ -47,9 +67,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    const auto chosen = app.get_subcommands();
-    const std::string command = chosen.empty() ? "fedgrab" : "fedgrab " + chosen.front()->get_name();
-    return report(Error(Fault::usage, "command line", first_line(error.what()), command + " --help").what(), 2);
+    throw usage_error(app, error);
   }
   return 0;
 }

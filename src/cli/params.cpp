@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "commands.h"
+#include "fedgrab/core/error.h"
 #include "fedgrab/experiment/settings.h"
 #include "fedgrab/record/table.h"
 
@@ -27,8 +30,11 @@ void print_markdown() {
 
 void print_plain(const std::string& filter) {
   const Schema schema = full_schema();
+  const auto asked = [&](const Parameter& p) { return p.key.find(filter) != std::string::npos; };
+  if (std::none_of(schema.all().begin(), schema.all().end(), asked))
+    throw Error(Fault::usage, filter, "no parameter has this in its name", "`fedgrab params` lists them all");
   for (const auto& p : schema.all()) {
-    if (p.key.find(filter) == std::string::npos) continue;
+    if (!asked(p)) continue;
     const std::string allowed = p.bounds().empty() ? type_name(p.fallback) : p.bounds();
     fmt::print("{} = {}\n    {} ({})\n", p.key, to_text(p.fallback), p.help, allowed);
   }

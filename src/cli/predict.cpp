@@ -55,7 +55,7 @@ void add_predict(CLI::App& app) {
   auto flags = std::make_shared<PredictFlags>();
   command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->required()->type_name("CKPT");
   command->add_option("images", flags->images, "PNG, JPEG or PPM files, any size")->required()->type_name("IMAGE");
-  command->add_option("--top", flags->top, "How many classes to show")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--top", flags->top, "How many classes to show")->check(CLI::Range(1, 1000000))->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object a line");
   command->callback([flags] { predict(*flags); });
 }

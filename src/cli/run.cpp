@@ -48,7 +48,9 @@ void run(const RunFlags& flags) {
     fmt::print("{}{}: config.toml, partition.json, metrics.jsonl, summary.json, model.safetensors\n", summary_text(summary),
                options.directory.root.string());
   } catch (const Interrupted&) {
-    note(fmt::format("interrupted; continue with: fedgrab run --resume --out {}", options.directory.root.string()));
+    note(options.directory.exists()
+             ? fmt::format("interrupted; continue with: fedgrab run --resume --out {}", options.directory.root.string())
+             : "interrupted before the run began; nothing was written");
     throw;
   }
 }

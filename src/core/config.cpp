@@ -170,6 +170,10 @@ const Value& Config::get(std::string_view key) const {
 
 bool Config::is_set(std::string_view key) const { return values_.contains(schema_.find(key).key); }
 
+void Config::reset(std::string_view prefix) {
+  std::erase_if(values_, [&](const auto& entry) { return entry.first.starts_with(prefix); });
+}
+
 std::string Config::to_toml(bool commented) const {
   // Groups in order of first appearance; a group declared in two places stays one table.
   std::vector<std::string> groups;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t evaluation_batch = 250;
 
-/// Largest share of each sample's class first; what remains is filled by smaller clients.
+/// Positions in the cohort, the largest clients first, so that no worker starts a long one when the others are done.
 std::vector<size_t> by_size(const std::vector<int64_t>& clients, const Partition& partition) {
   std::vector<size_t> order(clients.size());
   std::iota(order.begin(), order.end(), size_t{0});

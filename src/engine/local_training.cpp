@@ -19,6 +19,7 @@ ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
   method.prepare(view, network_.state());
   sgd_.reset();
   const ClientRule rule = method.client_rule(view);
+  counts_ = torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end()));
   const auto& train = federation_.train;
   const auto& own = federation_.partition[static_cast<size_t>(view.client)];
   const auto client = static_cast<uint32_t>(view.client);
@@ -70,6 +71,7 @@ double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::
 
   const NetworkOutput output = network_.forward_training(images);
   LogitBatch batch{.labels = labels};
+  batch.counts = counts_;
   if (rule.class_weights.defined()) batch.weights = rule.class_weights.index_select(0, labels);
   std::vector<torch::Tensor> gradients(output.logits.size());
   torch::Tensor feature_gradient;
@@ -89,7 +91,7 @@ double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::
       result = (*how.objective)(batch, view.memory);
       gradients[head] = result.gradient;
     }
-    if (head == 0) loss = result.loss.item<double>();
+    if (head == 0 && result.loss.defined()) loss = result.loss.item<double>();
   }
   network_.backward(output, gradients, feature_gradient);
   sgd_.step(network_, view.global, rule, federation_.train, lr);

@@ -24,6 +24,7 @@ class LocalTraining {
   const Federation& federation_;
   Network network_;
   Sgd sgd_;
+  torch::Tensor counts_;  // of the client in training, by class
 };
 
 }  // namespace fedgrab

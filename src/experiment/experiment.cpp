@@ -156,6 +156,8 @@ void Experiment::restore() {
 }
 
 ModelCard Experiment::card() const {
+  Config portable = config_;
+  portable.reset("engine.");  // the same model has the same bytes, whoever trained it
   const Head& head = state_.global.model->heads.front();
   return {.architecture = settings_.model.name,
           .input = prepared_.data.shape(),
@@ -165,7 +167,7 @@ ModelCard Experiment::card() const {
           .class_names = prepared_.data.class_names,
           .normalisation = prepared_.data.normalisation,
           .round = state_.round,
-          .config = config_.to_toml()};
+          .config = portable.to_toml()};
 }
 
 void Experiment::save() {

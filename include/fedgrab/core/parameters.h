@@ -94,6 +94,8 @@ class Config {
 
   const Value& get(std::string_view key) const;
   bool is_set(std::string_view key) const;
+  /// Back to the defaults for every key that starts so.
+  void reset(std::string_view prefix);
 
   template <class Params>
   Params read(const std::string& group) const {

@@ -12,7 +12,7 @@ namespace fedgrab {
 struct PartitionParams {
   std::string kind = "dirichlet";
   int64_t clients = 10;
-  double alpha = 0.5;
+  double alpha = 1.0;
   std::string file;
 
   template <class Visitor>

@@ -8,12 +8,12 @@
 namespace fedgrab {
 
 struct TrainParams {
-  int64_t rounds = 20;
+  int64_t rounds = 40;
   double participation = 1.0;
   int64_t local_epochs = 2;
-  int64_t batch = 32;
-  double lr = 0.05;
-  double momentum = 0.5;
+  int64_t batch = 10;
+  double lr = 0.1;
+  double momentum = 0.9;
   double weight_decay = 0;
   double clip = 0;
   std::string schedule = "constant";
