@@ -99,7 +99,7 @@ TEST(FedGrab, DefaultsToAFrozenHeadBesideAProbe) {
 // ---- warm-up
 
 TEST(FedGrab, WarmsUpWithThePlainObjectiveAndNoPrior) {
-  const auto method = make({.prior = "fixed", .warmup_rounds = 2});
+  const auto method = make({.head = "trained", .prior = "fixed", .warmup_rounds = 2});
   const State global = initial_state(model_of(method), seed);
   const auto batch = some_batch();
   for (const int64_t round : {1, 2}) {
@@ -119,6 +119,21 @@ TEST(FedGrab, WarmsUpWithThePlainObjectiveAndNoPrior) {
   EXPECT_FALSE(torch::allclose(balanced, softmax_loss(batch).gradient));
   EXPECT_FALSE(torch::allclose(balanced, sigmoid_loss(batch).gradient));
   EXPECT_TRUE(client.memory.contains("sgb.positive"));
+}
+
+TEST(FedGrab, AFrozenHeadIsTrainedDuringWarmUpAndRestsAfterwards) {
+  const auto method = make({.head = "frozen", .prior = "fixed", .warmup_rounds = 1});
+  EXPECT_EQ(method.heads()[0].role, Role::shared);
+  EXPECT_TRUE(method.heads()[0].detached);
+  const State global = initial_state(model_of(method), seed);
+  Client client;
+  const auto warming = method.client_rule(client.view(global, 1));
+  EXPECT_NE(warming.heads[0].objective, nullptr);
+  EXPECT_EQ(warming.heads[0].backbone, warming.heads[0].objective);
+  const auto settled = method.client_rule(client.view(global, 2));
+  EXPECT_EQ(settled.heads[0].objective, nullptr);
+  ASSERT_NE(settled.heads[0].backbone, nullptr);
+  EXPECT_NE(settled.heads[0].backbone, warming.heads[0].backbone);
 }
 
 TEST(FedGrab, TrainsTheProbePlainlyInEveryRound) {
