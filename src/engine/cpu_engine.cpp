@@ -1,8 +1,10 @@
 /// Several clients at once, one thread each. A thread never runs more than itself inside an operator, so the bits do
 /// not depend on the number of workers; memory grows with workers, not with clients.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "fedgrab/core/error.h"
@@ -38,10 +40,19 @@ void fold(const Contribution& sent, const ClientView& view, int64_t steps, Sums&
   }
 }
 
+/// Every step frees and allocates the same tensors. By default the C library hands large ones back to the kernel each
+/// time, and workers then wait for each other while pages are mapped: two workers gain a third of their speed from this.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 16 << 20);
+}
+
 class CpuEngine : public Engine {
  public:
   CpuEngine(int workers, const Federation& federation) : federation_(federation), workers_(workers) {
     at::set_num_threads(1);
+    keep_freed_memory();
     trainers_.resize(static_cast<size_t>(workers));
   }
 

@@ -8,7 +8,7 @@
 namespace fedgrab {
 
 struct TrainParams {
-  int64_t rounds = 40;
+  int64_t rounds = 30;
   double participation = 1.0;
   int64_t local_epochs = 2;
   int64_t batch = 10;

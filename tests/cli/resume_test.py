@@ -1,0 +1,118 @@
+"""A run that is killed or interrupted at any moment and resumed ends as if nothing had happened."""
+import random
+import re
+import shlex
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import TINY, Case, half_written, metrics, new_folder, result, start
+
+KILLS = 20
+RUN = ["run", *TINY, "--rounds", "8", "--set", "checkpoint.every=2"]
+
+
+class Killed(Case):
+    def whole_run(self):
+        began = time.monotonic()
+        self.fedgrab(*RUN, "--out", "whole")
+        return result(self.folder / "whole"), time.monotonic() - began
+
+    def kill_after(self, delay, out):
+        """Whether the process was still alive then."""
+        process = start(*RUN, "--resume", "--out", out, folder=self.folder)
+        try:
+            process.communicate(timeout=delay)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        return process.returncode == -signal.SIGKILL
+
+    def test_twenty_random_moments(self):
+        expected, duration = self.whole_run()
+        moments, killed, rounds = random.Random(7), 0, []
+        for attempt in range(5 * KILLS):
+            out = self.folder / f"killed{attempt}"
+            if not self.kill_after(moments.uniform(0, duration), out.name):
+                continue
+            killed += 1
+            rounds.append(len(metrics(out)) if (out / "metrics.jsonl").exists() else 0)
+            self.fedgrab(*RUN, "--resume", "--out", out.name)
+            self.assertEqual(expected, result(out), f"killed in round {rounds[-1] + 1}")
+            self.assertEqual([], half_written(out))
+            if killed == KILLS:
+                break
+        self.assertEqual(KILLS, killed)
+        print("rounds on record when killed:", *rounds)
+
+    def test_again_and_again(self):
+        expected, duration = self.whole_run()
+        moments = random.Random(8)
+        for _ in range(KILLS):
+            if not self.kill_after(moments.uniform(0.3, 0.9) * duration, "out"):
+                break
+        self.fedgrab(*RUN, "--resume", "--out", "out")
+        self.assertEqual(expected, result(self.folder / "out"))
+
+
+class Interrupted(Case):
+    # Only the interruption itself saves anything.
+    arguments = [*RUN, "--rounds", "12", "--set", "checkpoint.every=0"]
+
+    @classmethod
+    def setUpClass(cls):
+        folder = new_folder(cls)
+        start(*cls.arguments, "--out", "whole", folder=folder).communicate()
+        cls.expected = result(folder / "whole")
+
+    def interrupt(self, number):
+        out = self.folder / "out"
+        process = start(*self.arguments, "--out", out.name, folder=self.folder)
+        while process.poll() is None and not ((out / "metrics.jsonl").exists() and len(metrics(out)) >= 2):
+            pass
+        process.send_signal(number)
+        _, err = process.communicate()
+        self.assertEqual(130, process.returncode, err)
+        recorded = len(metrics(out))
+        self.assertEqual([f"round-{recorded:06}.safetensors"], [p.name for p in (out / "checkpoints").iterdir()])
+        self.assertFalse((out / "summary.json").exists())
+        self.assertEqual([], half_written(out))
+        return err
+
+    def check(self, number):
+        how = re.search(r"continue with: fedgrab (.+)$", self.interrupt(number), re.M)
+        self.assertTrue(how, "says how to resume")
+        self.fedgrab(*shlex.split(how[1]))
+        self.assertEqual(self.expected, result(self.folder / "out"))
+
+    def test_sigint(self):
+        self.check(signal.SIGINT)
+
+    def test_sigterm(self):
+        self.check(signal.SIGTERM)
+
+
+class Resumed(Case):
+    def test_more_rounds_continue_a_finished_run(self):
+        self.fedgrab(*RUN, "--rounds", "3", "--out", "short")
+        self.fedgrab("run", "--resume", "--out", "short", "--rounds", "5")
+        self.fedgrab(*RUN, "--rounds", "5", "--out", "long")
+        short, long = result(self.folder / "short"), result(self.folder / "long")
+        self.assertEqual(long, short)
+
+    def test_a_finished_run_stays_as_it_is(self):
+        self.fedgrab(*RUN, "--rounds", "2", "--out", "done")
+        before = result(self.folder / "done")
+        self.fedgrab("run", "--resume", "--out", "done")
+        self.assertEqual(before, result(self.folder / "done"))
+
+    def test_other_numbers_of_workers_do_not_matter(self):
+        self.fedgrab(*RUN, "--rounds", "4", "--out", "whole")
+        self.fedgrab(*RUN, "--rounds", "2", "--out", "part")
+        self.fedgrab("run", "--resume", "--out", "part", "--rounds", "4", "--set", "engine.workers=2")
+        self.assertEqual(result(self.folder / "whole"), result(self.folder / "part"))
+
+
+if __name__ == "__main__":
+    unittest.main()
