@@ -8,7 +8,7 @@ tools=(c++:g++ cmake:cmake ninja:ninja-build ccache:ccache) # command:package, f
 libraries=(libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libjpeg-dev libpng-dev zlib1g-dev)
 case "${1:-}" in
   "") ;;
-  test) tools+=(clang-format:clang-format) libraries+=(libgtest-dev) ;;
+  test) tools+=(clang-format:clang-format python3:python3) libraries+=(libgtest-dev) ;;
   lint) tools+=(clang-format:clang-format clang-tidy:clang-tidy) ;;
   *) echo "usage: scripts/setup.sh [test|lint]" >&2 && exit 2 ;;
 esac

@@ -42,7 +42,8 @@ std::string summary_text(const Summary& summary) {
                   summary.best_by_validation ? "validation split" : "test set"),
       summary.best);
   std::string text = table.to_text() + "\n" + groups_text(summary.groups, summary.class_names);
-  text += summary.few_round ? fmt::format("Few reached 0.55 in round {}.\n", *summary.few_round) : "Few did not reach 0.55.\n";
+  text += summary.few_round ? fmt::format("Few reached 0.55 in round {}.\n", *summary.few_round)
+                            : "Few did not reach 0.55.\n";
   return text;
 }
 

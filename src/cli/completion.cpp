@@ -48,7 +48,8 @@ _fedgrab() {{
 }}
 complete -F _fedgrab fedgrab
 )sh",
-                     join(keys), join(methods_and_presets), join(architecture_names()), cases, join(commands), join(commands));
+                     join(keys), join(methods_and_presets), join(architecture_names()), cases, join(commands),
+                     join(commands));
 }
 
 }  // namespace

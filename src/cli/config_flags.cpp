@@ -38,8 +38,9 @@ std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command) {
   auto flags = std::make_shared<ConfigFlags>();
   command.add_option("config", flags->file, "Configuration file (see `fedgrab init`)")->type_name("FILE.toml");
   const auto short_form = [&](const char* flag, const char* key, const char* help, const char* type) {
-    command.add_option_function<std::string>(
-               flag, [flags, key](const std::string& value) { flags->short_forms.emplace_back(key, value); }, help)
+    command
+        .add_option_function<std::string>(
+            flag, [flags, key](const std::string& value) { flags->short_forms.emplace_back(key, value); }, help)
         ->type_name(type)
         ->group("Configuration");
   };

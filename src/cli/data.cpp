@@ -22,14 +22,14 @@ void info(const ConfigFlags& flags) {
   const auto full = class_counts(p.data.train.labels, p.data.classes());
   const auto test = class_counts(p.data.test.labels, p.data.classes());
   const auto [least, most] = std::minmax_element(p.counts.begin(), p.counts.end());
-  fmt::print("{}: {} classes, images {}, {} training images of {} available, {} test images\n", p.data.name, p.data.classes(),
-             shape_text(p.data.shape()), p.samples.size(), p.data.train.count(), p.data.test.count());
+  fmt::print("{}: {} classes, images {}, {} training images of {} available, {} test images\n", p.data.name,
+             p.data.classes(), shape_text(p.data.shape()), p.samples.size(), p.data.train.count(), p.data.test.count());
   fmt::print("largest class {}, smallest {}, imbalance factor {:.1f}\n\n", *most, *least,
              static_cast<double>(*most) / static_cast<double>(std::max<int64_t>(*least, 1)));
   Table table({{"class"}, {"name", Align::left}, {"training"}, {"available"}, {"test"}});
   for (size_t c = 0; c < p.counts.size(); ++c)
-    table.add_row({fmt::format("{}", c), p.data.class_names[c], fmt::format("{}", p.counts[c]), fmt::format("{}", full[c]),
-                   fmt::format("{}", test[c])});
+    table.add_row({fmt::format("{}", c), p.data.class_names[c], fmt::format("{}", p.counts[c]),
+                   fmt::format("{}", full[c]), fmt::format("{}", test[c])});
   fmt::print("{}\n{}", table.to_text(), groups_text(p.groups, p.data.class_names));
 }
 
@@ -61,7 +61,10 @@ void partition(const ConfigFlags& flags, const std::string& svg, const std::stri
   print_clients(counts, p.data.class_names);
   if (!json.empty()) save_partition(json, clients);
   write_atomically(svg, partition_picture(counts, p.data.class_names));
-  fmt::print("{}: the picture of it{}\n", svg, json.empty() ? "" : fmt::format("; {}: reuse it with --set partition.kind=file --set partition.file={}", json, json));
+  fmt::print("{}: the picture of it{}\n", svg,
+             json.empty()
+                 ? ""
+                 : fmt::format("; {}: reuse it with --set partition.kind=file --set partition.file={}", json, json));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "accuracy_table.h"
@@ -34,12 +35,14 @@ void demo(const std::string& out) {
       "Ten figures, a long tail: the commonest class has 50 times the images of the rarest, spread unevenly over\n"
       "{} clients that keep their images. Each method trains {} times; both see the same data in the same order.\n\n",
       resolve_config(std::nullopt, {}).read<PartitionParams>("partition").clients, seeds);
+  std::fflush(stdout);  // before the progress, which goes to stderr
   Table table({{"method", Align::left}, {"All"}, {"Many"}, {"Med"}, {"Few"}});
   Summary last;
   for (const auto& [method, title] : contestants) {
     std::vector<std::vector<double>> groups(4);
     for (int seed = 1; seed <= seeds; ++seed) {
-      const Config config = resolve_config(std::nullopt, {{"method.name", method}, {"train.seed", std::to_string(seed)}});
+      const Config config =
+          resolve_config(std::nullopt, {{"method.name", method}, {"train.seed", std::to_string(seed)}});
       last = run_experiment(config, {.directory = {fmt::format("{}/{}-seed{}", root, method, seed)},
                                      .label = fmt::format("{} seed {} round", title, seed)});
       const auto& a = last.mean_last_10;
@@ -60,7 +63,8 @@ void demo(const std::string& out) {
 }  // namespace
 
 void add_demo(CLI::App& app) {
-  auto* command = app.add_subcommand("demo", "FedAvg beside Fed-GraB on the built-in long-tailed set, under two minutes");
+  auto* command =
+      app.add_subcommand("demo", "FedAvg beside Fed-GraB on the built-in long-tailed set, under two minutes");
   auto out = std::make_shared<std::string>("runs/demo");
   command->add_option("--out", *out, "Where the runs are kept")->type_name("DIR")->capture_default_str();
   command->callback([out] { demo(*out); });

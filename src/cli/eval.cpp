@@ -26,15 +26,16 @@ void evaluate(const EvalFlags& flags) {
   Preparation prepared = prepare(settings);
   if (prepared.data.shape() != loaded.card.input || prepared.data.classes() != loaded.state.model->classes)
     throw Error(Fault::checkpoint, flags.model,
-                fmt::format("expects {} classes of {}x{}x{} images, the data has {} of {}x{}x{}", loaded.state.model->classes,
-                            loaded.card.input.channels, loaded.card.input.height, loaded.card.input.width,
-                            prepared.data.classes(), prepared.data.shape().channels, prepared.data.shape().height,
-                            prepared.data.shape().width));
+                fmt::format("expects {} classes of {}x{}x{} images, the data has {} of {}x{}x{}",
+                            loaded.state.model->classes, loaded.card.input.channels, loaded.card.input.height,
+                            loaded.card.input.width, prepared.data.classes(), prepared.data.shape().channels,
+                            prepared.data.shape().height, prepared.data.shape().width));
   prepared.data.normalisation = loaded.card.normalisation;
   const Partition nobody;
   const Federation federation{prepared.data, nobody, loaded.state.model, settings.train};
   const auto predictions = make_engine(settings.engine, federation)->predict(loaded.state, prepared.data.test);
-  const Accuracy accuracy = score(predictions.classes, prepared.data.test.labels, prepared.groups, prepared.data.classes());
+  const Accuracy accuracy =
+      score(predictions.classes, prepared.data.test.labels, prepared.groups, prepared.data.classes());
 
   if (flags.json) {
     Json json = to_json(accuracy);
@@ -52,8 +53,9 @@ void evaluate(const EvalFlags& flags) {
   cells.push_back(percent(accuracy.f1));
   cells.push_back(fmt::format("{:.4f}", predictions.loss));
   groups.add_row(cells);
-  fmt::print("{} after round {} on {} test images\n\n{}\n{}\n{}", flags.model, loaded.card.round, prepared.data.test.count(),
-             table.to_text(), groups.to_text(), groups_text(prepared.groups, loaded.card.class_names));
+  fmt::print("{} after round {} on {} test images\n\n{}\n{}\n{}", flags.model, loaded.card.round,
+             prepared.data.test.count(), table.to_text(), groups.to_text(),
+             groups_text(prepared.groups, loaded.card.class_names));
 }
 
 }  // namespace
@@ -61,7 +63,9 @@ void evaluate(const EvalFlags& flags) {
 void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Evaluate a model on its test set");
   auto flags = std::make_shared<EvalFlags>();
-  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->required()->type_name("CKPT");
+  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")
+      ->required()
+      ->type_name("CKPT");
   command->add_option("--set", flags->set, "Change a parameter of the run, data.path say")->type_name("KEY=VALUE");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { evaluate(*flags); });

@@ -19,10 +19,11 @@ void export_model(const ExportFlags& flags) {
     save_model(flags.out, card, loaded.state);
   } else {
     const Json classes = card.class_names;
-    save_torchscript(flags.out, loaded.state, card.normalisation, {{"classes.json", classes.dump()}, {"config.toml", card.config}});
+    save_torchscript(flags.out, loaded.state, card.normalisation,
+                     {{"classes.json", classes.dump()}, {"config.toml", card.config}});
   }
-  fmt::print("{}: {} of {} classes, input [batch, {}, {}, {}]{}\n", flags.out, card.architecture, card.class_names.size(),
-             card.input.channels, card.input.height, card.input.width,
+  fmt::print("{}: {} of {} classes, input [batch, {}, {}, {}]{}\n", flags.out, card.architecture,
+             card.class_names.size(), card.input.channels, card.input.height, card.input.width,
              flags.format == "torchscript" ? " as floats 0..1, output logits" : "");
 }
 
@@ -31,9 +32,13 @@ void export_model(const ExportFlags& flags) {
 void add_export(CLI::App& app) {
   auto* command = app.add_subcommand("export", "Write a model for use elsewhere");
   auto flags = std::make_shared<ExportFlags>();
-  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->required()->type_name("CKPT");
+  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")
+      ->required()
+      ->type_name("CKPT");
   command->add_option("-o,--out", flags->out, "File to write")->required()->type_name("FILE");
-  command->add_option("--format", flags->format, "torchscript (LibTorch, PyTorch, mobile) or safetensors (torchvision's names)")
+  command
+      ->add_option("--format", flags->format,
+                   "torchscript (LibTorch, PyTorch, mobile) or safetensors (torchvision's names)")
       ->check(CLI::IsMember({"torchscript", "safetensors"}))
       ->capture_default_str();
   command->callback([flags] { export_model(*flags); });

@@ -55,7 +55,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     std::vector<std::string> names;
     for (const auto* choice : choices) names.push_back(choice->get_name());
     const std::string near = nearest(rest.front(), names);
-    return {Fault::usage, rest.front(), "unknown command", near.empty() ? path + " --help" : fmt::format("did you mean {} {}?", path, near)};
+    return {Fault::usage, rest.front(), "unknown command",
+            near.empty() ? path + " --help" : fmt::format("did you mean {} {}?", path, near)};
   }
   return {Fault::usage, "command line", first_line(error.what()), path + " --help"};
 }

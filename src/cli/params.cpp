@@ -14,7 +14,8 @@ std::string group_of(const std::string& key) { return key.substr(0, key.rfind('.
 
 void print_markdown() {
   fmt::print(
-      "# Parameters\n\nWritten by `fedgrab params --markdown` from the one declaration of each parameter. Set them in a "
+      "# Parameters\n\nWritten by `fedgrab params --markdown` from the one declaration of each parameter. Set them in "
+      "a "
       "TOML file or with `--set key=value`.\n");
   std::string group;
   const Schema schema = full_schema();

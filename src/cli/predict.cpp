@@ -34,8 +34,8 @@ void predict(const PredictFlags& flags) {
   network.load(loaded.state);
   const auto& names = loaded.card.class_names;
   for (const auto& path : flags.images) {
-    const auto [values, classes] =
-        probabilities(network, loaded.card, path).topk(std::min<int64_t>(flags.top, static_cast<int64_t>(names.size())));
+    const auto [values, classes] = probabilities(network, loaded.card, path)
+                                       .topk(std::min<int64_t>(flags.top, static_cast<int64_t>(names.size())));
     Json json{{"image", path}, {"classes", Json::array()}};
     std::string line = path;
     for (int64_t i = 0; i < values.size(0); ++i) {
@@ -53,9 +53,13 @@ void predict(const PredictFlags& flags) {
 void add_predict(CLI::App& app) {
   auto* command = app.add_subcommand("predict", "Classify images: class names and probabilities");
   auto flags = std::make_shared<PredictFlags>();
-  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->required()->type_name("CKPT");
+  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")
+      ->required()
+      ->type_name("CKPT");
   command->add_option("images", flags->images, "PNG, JPEG or PPM files, any size")->required()->type_name("IMAGE");
-  command->add_option("--top", flags->top, "How many classes to show")->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->add_option("--top", flags->top, "How many classes to show")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object a line");
   command->callback([flags] { predict(*flags); });
 }

@@ -45,8 +45,8 @@ void run(const RunFlags& flags) {
     options.directory = new_run_directory(flags.out, read_settings(config));
   try {
     const Summary summary = run_experiment(config, options);
-    fmt::print("{}{}: config.toml, partition.json, metrics.jsonl, summary.json, model.safetensors\n", summary_text(summary),
-               options.directory.root.string());
+    fmt::print("{}{}: config.toml, partition.json, metrics.jsonl, summary.json, model.safetensors\n",
+               summary_text(summary), options.directory.root.string());
   } catch (const Interrupted&) {
     note(options.directory.exists()
              ? fmt::format("interrupted; continue with: fedgrab run --resume --out {}", options.directory.root.string())
@@ -62,7 +62,8 @@ void add_run(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   flags->config = add_config_flags(*command);
   command->add_option("--out", flags->out, "Run directory (default: a new one under runs/)")->type_name("DIR");
-  command->add_flag("--resume", flags->resume, "Continue the run in --out; start it where there is none")->needs("--out");
+  command->add_flag("--resume", flags->resume, "Continue the run in --out; start it where there is none")
+      ->needs("--out");
   command->add_flag("--quiet", flags->quiet, "No progress");
   command->callback([flags] { run(*flags); });
 }

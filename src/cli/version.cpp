@@ -10,8 +10,9 @@ namespace fedgrab::cli {
 namespace {
 
 std::string version_text() {
-  return fmt::format("fedgrab {} ({})\nLibTorch {}\ndevices: cpu, {} cores{}", FEDGRAB_VERSION, FEDGRAB_REVISION, TORCH_VERSION,
-                     available_cores(), torch::cuda::is_available() ? fmt::format("; cuda, {} GPU", torch::cuda::device_count()) : "");
+  return fmt::format("fedgrab {} ({})\nLibTorch {}\ndevices: cpu, {} cores{}", FEDGRAB_VERSION, FEDGRAB_REVISION,
+                     TORCH_VERSION, available_cores(),
+                     torch::cuda::is_available() ? fmt::format("; cuda, {} GPU", torch::cuda::device_count()) : "");
 }
 
 }  // namespace

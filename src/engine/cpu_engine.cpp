@@ -41,7 +41,8 @@ void fold(const Contribution& sent, const ClientView& view, int64_t steps, Sums&
 }
 
 /// Every step frees and allocates the same tensors. By default the C library hands large ones back to the kernel each
-/// time, and workers then wait for each other while pages are mapped: two workers gain a third of their speed from this.
+/// time, and workers then wait for each other while pages are mapped: two workers gain a third of their speed from
+/// this.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

@@ -50,12 +50,14 @@ Partition even_clients(const Preparation& prepared, int64_t clients, int64_t bat
 
 /// A federation to time, with everything it refers to.
 struct Workload {
-  Workload(const Config& config, int workers) : settings(read_settings(config)), method(find_method(settings.method).make(config)) {
+  Workload(const Config& config, int workers)
+      : settings(read_settings(config)), method(find_method(settings.method).make(config)) {
     settings.train.local_epochs = 1;
     prepared = prepare(settings);
-    partition = even_clients(prepared, 2 * workers, settings.train.batch);
+    partition = even_clients(prepared, int64_t{2} * workers, settings.train.batch);
     for (size_t k = 0; k < partition.size(); ++k) clients.push_back(static_cast<int64_t>(k));
-    model = make_model(make_architecture(settings.model.name, prepared.data.shape()), method->heads(), prepared.data.classes());
+    model = make_model(make_architecture(settings.model.name, prepared.data.shape()), method->heads(),
+                       prepared.data.classes());
     federation = std::make_unique<Federation>(Federation{prepared.data, partition, model, settings.train});
     global = initial_state(model, settings.seed());
   }
@@ -64,7 +66,8 @@ struct Workload {
   int64_t train_round(Engine& engine) {
     Sums sums;
     int64_t steps = 0;
-    for (const auto& report : engine.train({.round = ++round, .clients = clients, .global = global, .method = *method}, sums, store))
+    for (const auto& report :
+         engine.train({.round = ++round, .clients = clients, .global = global, .method = *method}, sums, store))
       steps += report.steps;
     return steps;
   }
@@ -96,7 +99,8 @@ class EagerLoop {
       : network_(model),
         optimiser_(network_.parameters(),
                    torch::optim::SGDOptions(train.lr).momentum(train.momentum).weight_decay(train.weight_decay)),
-        images_(torch::randn({batch, model.architecture.input.channels, model.architecture.input.height, model.architecture.input.width})),
+        images_(torch::randn({batch, model.architecture.input.channels, model.architecture.input.height,
+                              model.architecture.input.width})),
         labels_(torch::randint(model.classes, {batch}, torch::kLong)) {}
 
   void step() {
@@ -134,7 +138,8 @@ double resnet18_milliseconds(double seconds) {
 }  // namespace
 
 BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet18) {
-  const auto workers = static_cast<int>(read_settings(config).engine.workers > 0 ? read_settings(config).engine.workers : available_cores());
+  const auto workers = static_cast<int>(read_settings(config).engine.workers > 0 ? read_settings(config).engine.workers
+                                                                                 : available_cores());
   Workload work(config, workers);
   const auto& train = work.settings.train;
   const auto one = make_engine({.device = work.settings.engine.device, .workers = 1}, *work.federation);
@@ -155,9 +160,14 @@ BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet
   }
   progress.finish();
 
-  BenchReport report{.model = work.settings.model.name, .device = all->describe(), .method = work.settings.method,
-                     .batch = train.batch, .classes = work.model->classes, .parameters = work.model->parameter_count()};
-  const double round_steps = static_cast<double>(work.prepared.samples.size() * static_cast<size_t>(read_settings(config).train.local_epochs)) /
+  BenchReport report{.model = work.settings.model.name,
+                     .device = all->describe(),
+                     .method = work.settings.method,
+                     .batch = train.batch,
+                     .classes = work.model->classes,
+                     .parameters = work.model->parameter_count()};
+  const double round_steps = static_cast<double>(work.prepared.samples.size() *
+                                                 static_cast<size_t>(read_settings(config).train.local_epochs)) /
                              static_cast<double>(train.batch);
   const auto speed = [&](int64_t n, double steps) {
     return EngineSpeed{n, steps, steps * static_cast<double>(train.batch), steps / round_steps};
@@ -176,9 +186,8 @@ BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet
 }
 
 Json to_json(const BenchReport& r) {
-  Json json{{"model", r.model},   {"method", r.method},   {"device", r.device},
-            {"batch", r.batch},   {"classes", r.classes}, {"parameters", r.parameters},
-            {"speeds", Json::array()}};
+  Json json{{"model", r.model},     {"method", r.method},         {"device", r.device},     {"batch", r.batch},
+            {"classes", r.classes}, {"parameters", r.parameters}, {"speeds", Json::array()}};
   for (const auto& s : r.speeds)
     json["speeds"].push_back({{"workers", s.workers},
                               {"client_steps_per_second", s.steps_per_second},

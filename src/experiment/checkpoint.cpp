@@ -116,7 +116,8 @@ LoadedModel load_model(const fs::path& path) {
   const TensorFile file = load_safetensors(file_path);
   LoadedModel loaded{card_from_file(file, file_path), {}};
   const Head head{.kind = loaded.card.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
-                  .bias = loaded.card.head_bias, .scale = loaded.card.head_scale};
+                  .bias = loaded.card.head_bias,
+                  .scale = loaded.card.head_scale};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
   loaded.state.assign(file.tensors, file_path.string());

@@ -21,8 +21,8 @@ EagerModel::EagerModel(const Model& model) : model_(model) {
     switch (layer.kind) {
       case LayerKind::convolution: {
         auto options = nn::Conv2dOptions(layer.in, layer.out, layer.kernel);
-        module = nn::AnyModule(register_module(
-            name, nn::Conv2d(options.stride(layer.stride).padding(layer.padding).bias(layer.bias))));
+        module = nn::AnyModule(
+            register_module(name, nn::Conv2d(options.stride(layer.stride).padding(layer.padding).bias(layer.bias))));
         break;
       }
       case LayerKind::batch_norm: module = nn::AnyModule(register_module(name, nn::BatchNorm2d(layer.out))); break;

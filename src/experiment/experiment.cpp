@@ -350,7 +350,7 @@ std::vector<int64_t> choose_clients(int64_t clients, double participation, int64
 
 RunDirectory new_run_directory(const std::string& wanted, const Settings& settings) {
   if (!wanted.empty()) {
-    const RunDirectory directory{wanted};
+    RunDirectory directory{wanted};
     if (directory.exists())
       throw Error(Fault::usage, wanted, "holds a run already", "continue it with --resume, or choose another --out");
     return directory;

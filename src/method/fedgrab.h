@@ -20,7 +20,8 @@ struct FedGrabParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("head", head,
-            "classifying head: frozen where it is when the balancers start (at random without warm-up), frozen at the mean of the clients' own random heads "
+            "classifying head: frozen where it is when the balancers start (at random without warm-up), frozen at the "
+            "mean of the clients' own random heads "
             "(the published code), following the probe head from round to round, or trained")
         .one_of({"frozen", "frozen-mean", "follow", "trained"});
     v.param("head_kind", head_kind, "scores by inner product, or by cosine").one_of({"linear", "cosine"});

@@ -16,7 +16,7 @@ torch::Tensor batch_norm(const torch::Tensor& x, const torch::Tensor& weight, co
 
 }  // namespace
 
-Network::Network(std::shared_ptr<const Model> model, torch::TensorOptions options)
+Network::Network(const std::shared_ptr<const Model>& model, torch::TensorOptions options)
     : state_{model, torch::zeros({model->size}, options)}, gradient_(torch::zeros_like(state_.flat)) {
   for (const auto& p : state_.model->parameters) {
     auto leaf = state_.view(p);

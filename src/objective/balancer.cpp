@@ -89,7 +89,7 @@ torch::Tensor balance(const torch::Tensor& gradient, const BalancerWeights& weig
     return gated(beta, 1).to(gradient.scalar_type()).unsqueeze(-2);
   };
   // σ − 1[j = y] is negative at the label and nowhere else, so its sign tells the two kinds apart.
-  const auto balanced = gradient * torch::where(gradient < 0, weight(weights.positive), weight(weights.negative));
+  auto balanced = gradient * torch::where(gradient < 0, weight(weights.positive), weight(weights.negative));
   state.positive.sub_(gated(balanced.clamp_max(0).sum(-2), 0));
   state.negative.add_(gated(balanced.clamp_min(0).sum(-2), 0));
   return balanced;

@@ -56,6 +56,15 @@ class Killed(Case):
         self.assertEqual(expected, result(self.folder / "out"))
 
 
+def wait_for_lines(process, path, count):
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        try:
+            process.wait(timeout=0.01)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
 class Interrupted(Case):
     # Only the interruption itself saves anything.
     arguments = [*RUN, "--rounds", "12", "--set", "checkpoint.every=0"]
@@ -69,8 +78,7 @@ class Interrupted(Case):
     def interrupt(self, number):
         out = self.folder / "out"
         process = start(*self.arguments, "--out", out.name, folder=self.folder)
-        while process.poll() is None and not ((out / "metrics.jsonl").exists() and len(metrics(out)) >= 2):
-            pass
+        wait_for_lines(process, out / "metrics.jsonl", 2)
         process.send_signal(number)
         _, err = process.communicate()
         self.assertEqual(130, process.returncode, err)

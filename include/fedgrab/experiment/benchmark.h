@@ -12,9 +12,9 @@ namespace fedgrab {
 
 struct EngineSpeed {
   int64_t workers = 1;
-  double steps_per_second = 0;    // client-steps
+  double steps_per_second = 0;  // client-steps
   double samples_per_second = 0;
-  double rounds_per_second = 0;   // of the configured federation, by its number of steps
+  double rounds_per_second = 0;  // of the configured federation, by its number of steps
 };
 
 struct BenchReport {

@@ -33,8 +33,9 @@ struct ClientView {
 struct HeadRule {
   const Objective* objective = nullptr;
   torch::Tensor prior;
-  /// Where the backbone is to learn by another rule than the head: what this one gives is sent through the head's weights
-  /// into the features, and `objective` moves the head alone, or nothing does (the head must be detached and linear).
+  /// Where the backbone is to learn by another rule than the head: what this one gives is sent through the head's
+  /// weights into the features, and `objective` moves the head alone, or nothing does (the head must be detached and
+  /// linear).
   const Objective* backbone = nullptr;
 };
 

@@ -19,7 +19,7 @@ struct NetworkOutput {
 
 class Network {
  public:
-  explicit Network(std::shared_ptr<const Model> model, torch::TensorOptions options = torch::kFloat);
+  explicit Network(const std::shared_ptr<const Model>& model, torch::TensorOptions options = torch::kFloat);
 
   const Model& model() const { return *state_.model; }
   /// The weights it runs with; write to `flat` in place, never replace it.

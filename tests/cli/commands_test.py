@@ -1,0 +1,288 @@
+"""Every command does what its help says."""
+import json
+import pathlib
+import random
+import re
+import subprocess
+import tomllib
+import unittest
+import zipfile
+from xml.etree import ElementTree
+
+from harness import (TINY, Case, metrics, new_folder, start, tensors, train, write_cifar10, write_image_folder, write_png,
+                     write_ppm)
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+COMMANDS = ["demo", "run", "eval", "predict", "export", "init", "data", "bench", "params", "version", "completion"]
+CLASSES = ["circle", "square", "triangle", "star", "cross", "ring", "pentagon", "diamond", "crescent", "heart"]
+
+
+class Help(Case):
+    def test_of_the_program(self):
+        text = self.fedgrab("--help")
+        for command in COMMANDS:
+            self.assertRegex(text, rf"(?m)^  {command} +\w")
+
+    def test_of_every_command(self):
+        for command in [*map(str.split, COMMANDS), ["data", "info"], ["data", "partition"]]:
+            with self.subTest(command):
+                self.assertIn(f"Usage: fedgrab {' '.join(command)}", self.fedgrab(*command, "--help"))
+
+    def test_lists_of_methods_and_losses(self):
+        for flag in ("--method", "--objective"):
+            text = self.fedgrab("run", flag, "help")
+            for name in ("fedavg", "fedgrab", "central", "softmax", "sgb"):
+                self.assertRegex(text, rf"(?m)^  {name} +\w")
+
+    def test_version(self):
+        text = self.fedgrab("version")
+        self.assertRegex(text, r"^fedgrab \d+\.\d+\.\d+ \(.+\)\nLibTorch \d+\.\d+")
+        self.assertEqual(text, self.fedgrab("--version"))
+
+    def test_completion(self):
+        for shell in ("bash", "zsh"):
+            subprocess.run(["bash", "-n"], input=self.fedgrab("completion", shell), text=True, check=True)
+        self.assertEqual({"run"}, self.complete("fedgrab", "ru"))
+        self.assertEqual({"--resume"}, self.complete("fedgrab", "run", "--res"))
+        self.assertEqual({"train.lr=", "train.lr_decay=", "train.lr_milestones="}, self.complete("fedgrab", "run", "--set", "train.lr"))
+        self.assertIn("fedavg", self.complete("fedgrab", "run", "--method", ""))
+
+    def complete(self, *words):
+        script = f"""
+          compopt() {{ :; }}
+          {self.fedgrab("completion", "bash")}
+          COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _fedgrab; printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        done = subprocess.run(["bash", "-c", script, "test", *words], cwd=self.folder, text=True, check=True, capture_output=True)
+        return set(done.stdout.split())
+
+
+class Parameters(Case):
+    def declared(self):
+        """Key to default, from `fedgrab params`."""
+        return {key: tomllib.loads(f"x = {value}")["x"]
+                for key, value in re.findall(r"(?m)^([\w.]+) = (.*)\n    \S", self.fedgrab("params"))}
+
+    def flat(self, table, prefix=""):
+        keys = {}
+        for name, value in table.items():
+            keys |= self.flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        return keys
+
+    def test_every_group(self):
+        groups = {key.split(".")[0] for key in self.declared()}
+        self.assertEqual({"data", "longtail", "partition", "model", "train", "method", "objective", "engine", "eval",
+                          "record", "checkpoint"}, groups - {"prior"})
+
+    def test_filter(self):
+        text = self.fedgrab("params", "checkpoint")
+        self.assertIn("checkpoint.every", text)
+        self.assertNotIn("train.lr", text)
+
+    def test_documentation(self):
+        text = self.fedgrab("params", "--markdown")
+        self.assertEqual(list(self.declared()), re.findall(r"(?m)^\| `([\w.]+)` \|", text))
+        self.assertEqual(text, (TREE / "docs" / "parameters.md").read_text(),
+                         "docs/parameters.md is out of date: fedgrab params --markdown >docs/parameters.md")
+
+    def test_init_shows_the_defaults(self):
+        self.fedgrab("init", "my.toml")
+        text = (self.folder / "my.toml").read_text()
+        self.assertEqual({}, self.flat(tomllib.loads(text)), "all is commented out")
+        # After each line of help comes the line to uncomment.
+        uncommented = re.sub(r"(?m)^# .*\n# (.* = .*)$", r"\1", text)
+        self.assertEqual(self.declared(), self.flat(tomllib.loads(uncommented)))
+
+    def test_run_takes_the_file_of_init(self):
+        self.fedgrab("init")
+        self.fedgrab("run", "fedgrab.toml", *TINY, "--rounds", 1, "--out", "file")
+        self.fedgrab("run", *TINY, "--rounds", 1, "--out", "flags")
+        self.assertEqual((self.folder / "flags" / "config.toml").read_text(), (self.folder / "file" / "config.toml").read_text())
+
+    def test_flag_before_file_before_default(self):
+        (self.folder / "my.toml").write_text("[train]\nlr = 0.03\nmomentum = 0.25\n")
+        small = [*TINY, "--rounds", 1]
+        for out, arguments in (("after", ["my.toml", *small, "--set", "train.lr=0.02"]), ("before", [*small, "--set", "train.lr=0.02", "my.toml"])):
+            self.fedgrab("run", "--out", out, *arguments)
+            saved = tomllib.loads((self.folder / out / "config.toml").read_text())
+            self.assertEqual((0.02, 0.25), (saved["train"]["lr"], saved["train"]["momentum"]))
+            self.assertEqual(self.declared()["train.local_epochs"], saved["train"]["local_epochs"])
+
+    def test_the_resolved_configuration_gives_the_same_run(self):
+        self.fedgrab("run", *TINY, "--rounds", 1, "--out", "first")
+        self.fedgrab("run", "first/config.toml", "--out", "second")
+        first, second = ((self.folder / out / "model.safetensors").read_bytes() for out in ("first", "second"))
+        self.assertEqual(first, second)
+
+
+class Data(Case):
+    def test_info(self):
+        text = self.fedgrab("data", "info", *TINY)
+        self.assertIn("10 classes, images 3x32x32, 82 training images of 300 available, 100 test images", text)
+        for name in CLASSES:
+            self.assertRegex(text, rf"(?m)^ +\d+  {name} +\d+ +30 +10$")
+
+    def test_cifar10_long_tail_of_the_pool(self):
+        """The labels of the usual pools, which hold what an imbalance factor of 10 or more takes, in no order."""
+        counts = [int(5000 * 10 ** (-c / 9)) for c in range(10)]
+        labels = [c for c, count in enumerate(counts) for _ in range(count)]
+        random.Random(1).shuffle(labels)
+        write_cifar10(self.folder / "cifar-10-lt", labels)
+        flags = ["--data", "cifar10", "--data-path", ".", "--set", "longtail.factor=100", "--set", "longtail.order=file"]
+        text = self.fedgrab("data", "info", *flags)
+        taken = [int(n) for n in re.findall(r"(?m)^ +\d+  \w+ +(\d+) ", text)]
+        self.assertEqual([5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50], taken)
+        self.assertIn("12406 training images", text)
+
+        self.fedgrab("data", "partition", *flags, "--json", "p.json")
+        clients = json.loads((self.folder / "p.json").read_text())["clients"]
+        places = [[i for i, label in enumerate(labels) if label == c] for c in range(10)]
+        first = sorted(i for c, n in enumerate(taken) for i in places[c][:n])
+        self.assertEqual(first, sorted(i for client in clients for i in client), "the first n_c of each class")
+
+    def test_partition(self):
+        text = self.fedgrab("data", "partition", *TINY, "--json", "p.json", "--svg", "p.svg")
+        clients = json.loads((self.folder / "p.json").read_text())["clients"]
+        rows = re.findall(r"(?m)^ +(\d+|all) +(\d+) ([ \d·]+)$", text)
+        self.assertEqual(["0", "1", "2", "3", "all"], [row[0] for row in rows])
+        self.assertEqual([*map(len, clients), 82], [int(row[1]) for row in rows])
+        for _, total, cells in rows:
+            self.assertEqual(int(total), sum(int(cell.replace("·", "0")) for cell in cells.split()))
+        picture = ElementTree.parse(self.folder / "p.svg").getroot()
+        self.assertEqual("{http://www.w3.org/2000/svg}svg", picture.tag)
+        words = "".join(picture.itertext())
+        for name in CLASSES:
+            self.assertIn(name, words)
+
+    def test_partition_of_a_run_is_reused(self):
+        self.fedgrab("run", *TINY, "--rounds", 1, "--out", "first")
+        for kind in ("file", "iid"):
+            self.fedgrab("run", *TINY, "--rounds", 1, "--out", kind, "--set", f"partition.kind={kind}",
+                         "--set", "partition.file=first/partition.json")
+        first, again, iid = ((self.folder / out / "partition.json").read_text() for out in ("first", "file", "iid"))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, iid)
+        self.assertEqual(metrics(self.folder / "first")[0]["loss"], metrics(self.folder / "file")[0]["loss"])
+
+    def test_awkward_class_names_in_the_picture(self):
+        write_image_folder(self.folder / "data", ("a<b>&\"c\"", "naïve", "x y"))
+        self.fedgrab("data", "partition", "--data", "folder", "--data-path", "data", "--clients", 2)
+        words = "".join(ElementTree.parse(self.folder / "partition.svg").getroot().itertext())
+        self.assertIn("naïve", words)
+
+
+class Run(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.runs = new_folder(cls)
+        train(cls.runs, "--out", "shapes", "--set", "checkpoint.every=1", "--set", "data.validation=0.2")
+        cls.run_folder = cls.runs / "shapes"
+
+    def test_directory(self):
+        names = {path.name for path in self.run_folder.iterdir()}
+        self.assertLessEqual({"config.toml", "partition.json", "metrics.jsonl", "summary.json", "checkpoints",
+                              "model.safetensors", "best.safetensors"}, names)
+        self.assertTrue(any(name.startswith("events.out.tfevents") for name in names))
+        self.assertEqual(["round-000003.safetensors", "round-000004.safetensors"],
+                         sorted(path.name for path in (self.run_folder / "checkpoints").iterdir()))
+
+    def test_metrics(self):
+        records = metrics(self.run_folder)
+        self.assertEqual([1, 2, 3, 4], [record["round"] for record in records])
+        for record in records:
+            self.assertLessEqual({"acc", "loss", "clients", "steps", "samples", "bytes_up", "bytes_down", "seconds", "f1",
+                                  "delta", "beta", "prior"}, set(record))
+            self.assertEqual({"all", "many", "med", "few", "per_class"}, set(record["acc"]) - {"f1"})
+            self.assertEqual(10, len(record["acc"]["per_class"]))
+
+    def test_summary(self):
+        summary = json.loads((self.run_folder / "summary.json").read_text())
+        records = metrics(self.run_folder)
+        self.assertEqual(records[-1]["acc"]["per_class"], summary["last"]["per_class"])
+        self.assertEqual("validation split", summary["best"]["chosen_on"])
+        self.assertAlmostEqual(sum(r["acc"]["all"] for r in records) / 4, summary["mean_last_10"]["all"])
+        self.assertEqual(list(range(10)), sorted(c for group in summary["groups"].values() for c in group))
+
+    def test_new_directory_under_runs(self):
+        for _ in range(2):
+            self.fedgrab("run", *TINY, "--rounds", 1)
+        self.assertEqual(["fedgrab-shapes-seed1", "fedgrab-shapes-seed1-2"],
+                         sorted(path.name for path in (self.folder / "runs").iterdir()))
+
+    def test_progress_in_plain_lines(self):
+        out, err = start("run", *TINY, "--rounds", 2, "--out", "out", folder=self.folder).communicate()
+        self.assertRegex(err, r"(?m)^round 2/2 · All 0\.\d+ .*steps/s · \d+ s$")
+        self.assertNotRegex(out + err, r"[\r\033]")
+
+
+class Models(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.runs = new_folder(cls)
+        train(cls.runs, "--out", "shapes", "--set", "checkpoint.every=1")
+        write_image_folder(cls.runs / "images")
+        train(cls.runs, "--out", "resnet8", "--rounds", 1, "--model", "resnet8", "--method", "fedavg", "--clients", 2,
+              "--data", "folder", "--data-path", "images", "--set", "data.size=16")
+
+    def test_eval_gives_what_was_recorded(self):
+        recorded = metrics(self.runs / "shapes")
+        for model, record in (("shapes", recorded[-1]), ("shapes/model.safetensors", recorded[-1]),
+                              ("shapes/checkpoints/round-000003.safetensors", recorded[-2])):
+            with self.subTest(model):
+                found = json.loads(self.fedgrab("eval", model, "--json", folder=self.runs))
+                self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
+                self.assertEqual((record["round"], record["test_loss"], 100), (found["round"], found["loss"], found["samples"]))
+        text = self.fedgrab("eval", "shapes", folder=self.runs)
+        for name in CLASSES:
+            self.assertRegex(text, rf"(?m)^{name} +\d+ +[01]\.\d{{3}}$")
+
+    def test_predict(self):
+        write_ppm(self.folder / "a.ppm", (255, 0, 0), size=50)
+        write_png(self.folder / "b.png", (255, 0, 0), size=50)
+        lines = self.fedgrab("predict", self.runs / "shapes", "a.ppm", "b.png", "--json", "--top", 10).splitlines()
+        first, second = map(json.loads, lines)
+        self.assertEqual(("a.ppm", "b.png"), (first["image"], second["image"]))
+        self.assertEqual(first["classes"], second["classes"], "the same pixels in another format")
+        self.assertEqual(sorted(CLASSES), sorted(c["name"] for c in first["classes"]))
+        probabilities = [c["probability"] for c in first["classes"]]
+        self.assertEqual(sorted(probabilities, reverse=True), probabilities)
+        self.assertAlmostEqual(1, sum(probabilities), places=5)
+        plain = self.fedgrab("predict", self.runs / "shapes", "a.ppm")
+        best = first["classes"][0]
+        self.assertTrue(plain.startswith(f"a.ppm\t{best['name']} {best['probability']:.3f}\t"), plain)
+
+    def test_predict_knows_the_users_classes(self):
+        line = self.fedgrab("predict", "resnet8", "images/red/1.ppm", "--json", folder=self.runs)
+        self.assertEqual({"red", "green", "blue"}, {c["name"] for c in json.loads(line)["classes"]})
+
+    def test_export_torchscript(self):
+        self.assertIn("model.pt", self.fedgrab("export", self.runs / "resnet8", "-o", "model.pt"))
+        with zipfile.ZipFile(self.folder / "model.pt") as archive:
+            self.assertIsNone(archive.testzip())
+            name = next(name for name in archive.namelist() if name.endswith("classes.json"))
+            self.assertEqual(["blue", "green", "red"], json.loads(archive.read(name)))
+
+    def test_export_safetensors(self):
+        self.fedgrab("export", self.runs / "resnet8", "--format", "safetensors", "-o", "model.safetensors")
+        found, _ = tensors(self.folder / "model.safetensors")
+        self.assertEqual(("F32", [16, 3, 3, 3]), found["conv1.weight"][:2])
+        self.assertEqual(("F32", [3, 64]), found["fc.weight"][:2])
+        self.assertLessEqual({"bn1.running_mean", "layer1.0.conv1.weight", "layer2.0.downsample.0.weight", "fc.bias",
+                              "layer2.0.downsample.1.running_var", "layer3.0.bn2.weight"}, set(found))
+        self.assertEqual((self.runs / "resnet8" / "model.safetensors").read_bytes(), (self.folder / "model.safetensors").read_bytes())
+
+    def test_start_from_a_model_with_another_head(self):
+        self.fedgrab("run", *TINY, "--rounds", 1, "--method", "fedavg", "--model", "resnet8", "--out", "out",
+                     "--set", f"model.init={self.runs / 'resnet8' / 'model.safetensors'}")
+
+
+class Bench(Case):
+    def test_json(self):
+        report = json.loads(self.fedgrab("bench", *TINY, "--seconds", 0.1, "--json", "--set", "engine.workers=2"))
+        self.assertEqual([1, 2], [speed["workers"] for speed in report["speeds"]])
+        self.assertGreater(report["speeds"][0]["client_steps_per_second"], 0)
+        self.assertIn("overhead", report)
+
+
+if __name__ == "__main__":
+    unittest.main()
