@@ -42,6 +42,7 @@ std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command) {
         .add_option_function<std::string>(
             flag, [flags, key](const std::string& value) { flags->short_forms.emplace_back(key, value); }, help)
         ->type_name(type)
+        ->take_last()
         ->group("Configuration");
   };
   short_form("--method", "method.name", "Federated method; `--method help` lists them", "NAME");

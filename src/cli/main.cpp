@@ -50,12 +50,12 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   }
   const auto rest = command->remaining();
   const auto choices = command->get_subcommands({});
-  // CLI11 would only say that a command is missing.
-  if (!choices.empty() && !rest.empty() && !rest.front().starts_with('-')) {
+  if (!choices.empty() && !rest.empty()) {  // CLI11 would only say that a command is missing
     std::vector<std::string> names;
     for (const auto* choice : choices) names.push_back(choice->get_name());
-    const std::string near = nearest(rest.front(), names);
-    return {Fault::usage, rest.front(), "unknown command",
+    const std::string& word = rest.front();
+    const std::string near = nearest(word, names);
+    return {Fault::usage, word, word.starts_with('-') ? "unknown flag" : "unknown command",
             near.empty() ? path + " --help" : fmt::format("did you mean {} {}?", path, near)};
   }
   return {Fault::usage, "command line", first_line(error.what()), path + " --help"};

@@ -19,6 +19,11 @@ std::unique_ptr<Method> make_central(const Config& config) {
 }
 
 std::unique_ptr<Method> make_fedgrab(const Config& config) {
+  const auto objective = config.read<ObjectiveParams>("objective").name;
+  if (objective != "auto" && objective != "sgb")
+    throw Error(Fault::usage, "objective.name",
+                fmt::format("\"{}\" cannot be set, fedgrab brings its own loss", objective),
+                "leave it out, or choose --method fedavg");
   return std::make_unique<FedGrab>(config.read<FedGrabParams>("method.fedgrab"),
                                    config.read<BalancerParams>("objective.sgb"));
 }
@@ -28,7 +33,7 @@ std::unique_ptr<Method> make_fedgrab(const Config& config) {
 const std::vector<MethodEntry>& methods() {
   static const std::vector<MethodEntry> entries{
       {"fedavg", "federated", "weighted average of the clients' models (McMahan 2017)", make_fedavg, {}},
-      {"fedgrab", "federated", "gradient balancers steered by a class prior, our best measured form", make_fedgrab, {}},
+      {"fedgrab", "federated", "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023", make_fedgrab, {}},
       {"central", "centralised", "all data in one place: the upper bound", make_central, {}},
   };
   return entries;
