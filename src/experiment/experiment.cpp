@@ -133,15 +133,16 @@ void Experiment::start_files() {
   } else {
     save_partition(directory.partition(), partition_);
   }
-  write_atomically(directory.config(), config_.to_toml());
   if (known) restore();
-  fs::remove(directory.summary());
   metrics_ = std::make_unique<LineLog>(directory.metrics(), state_.round);
   records_ = directory.read_metrics();
   if (static_cast<int64_t>(records_.size()) != state_.round)
     throw Error(Fault::checkpoint, directory.metrics().string(),
                 fmt::format("holds {} rounds, the checkpoint is of round {}", records_.size(), state_.round),
                 "remove the checkpoints to start over");
+  // Only now: a run that cannot be resumed stays as it was.
+  write_atomically(directory.config(), config_.to_toml());
+  fs::remove(directory.summary());
   if (settings_.record.tensorboard)
     tensorboard_ =
         std::make_unique<TensorBoardWriter>(directory.root, known ? std::optional(state_.round + 1) : std::nullopt);

@@ -199,7 +199,7 @@ class Run(Case):
         summary = json.loads((self.run_folder / "summary.json").read_text())
         records = metrics(self.run_folder)
         self.assertEqual(records[-1]["acc"]["per_class"], summary["last"]["per_class"])
-        self.assertEqual("validation split", summary["best"]["chosen_on"])
+        self.assertEqual("validation", summary["best"]["chosen_on"])
         self.assertAlmostEqual(sum(r["acc"]["all"] for r in records) / 4, summary["mean_last_10"]["all"])
         self.assertEqual(list(range(10)), sorted(c for group in summary["groups"].values() for c in group))
 

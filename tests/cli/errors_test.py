@@ -195,9 +195,10 @@ class Checkpoints(Errors):
         self.bytes = self.checkpoint.read_bytes()
 
     def refuse_resume(self, *says):
-        recorded = (self.folder / "out" / "metrics.jsonl").read_bytes()
+        files = [self.folder / "out" / name for name in ("config.toml", "metrics.jsonl", "summary.json")]
+        before = [file.read_text() for file in files]
         self.refuse(CHECKPOINT, ["run", "--resume", "--out", "out", "--rounds", 4, "--quiet"], *says)
-        self.assertEqual(recorded, (self.folder / "out" / "metrics.jsonl").read_bytes())
+        self.assertEqual(before, [file.read_text() for file in files])
 
     def test_sound_one_resumes(self):
         self.fedgrab("run", "--resume", "--out", "out", "--rounds", 3)

@@ -10,7 +10,7 @@ import unittest
 from harness import TINY, Case, half_written, metrics, new_folder, result, start
 
 KILLS = 20
-RUN = ["run", *TINY, "--rounds", "8", "--set", "checkpoint.every=2"]
+RUN = ["run", *TINY, "--rounds", "14", "--set", "checkpoint.every=2"]
 
 
 class Killed(Case):
@@ -67,7 +67,7 @@ def wait_for_lines(process, path, count):
 
 class Interrupted(Case):
     # Only the interruption itself saves anything.
-    arguments = [*RUN, "--rounds", "12", "--set", "checkpoint.every=0"]
+    arguments = [*RUN, "--set", "checkpoint.every=0"]
 
     @classmethod
     def setUpClass(cls):
