@@ -54,6 +54,8 @@ struct Setting {
   double alpha;
   int64_t samples, classes;
 };
+/// Without it the test's name would be the bytes of the struct.
+void PrintTo(const Setting& s, std::ostream* out) { *out << s.kind << " over " << s.clients << " clients"; }
 class EveryPartition : public testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(Settings, EveryPartition,
                          testing::Values(Setting{"dirichlet", 10, 0.5, 1000, 10}, Setting{"iid", 10, 1, 1000, 10},
