@@ -36,6 +36,8 @@ class Random {
 
   /// Random access: the block at `position`, without moving the stream.
   PhiloxBlock block(uint32_t position) const;
+  /// Philox's key of the seed and purpose, for a device that evaluates the function itself.
+  uint64_t key() const { return key_; }
 
   uint32_t bits();
   uint64_t bits64();
