@@ -64,10 +64,15 @@ torch::Tensor phi(const BalancerParams& params, const torch::Tensor& x) {
   return (x * params.zeta).sub_(std::log(params.delta)).sigmoid_().mul_(params.gamma);
 }
 
-BalancerWeights control(const BalancerParams& params, BalancerState& state) {
-  const auto error = error_of(params, state);
-  const auto sum = state.error_sum + error;
-  const auto output = (error * params.kp).add_(sum, params.ki).add_(error - state.error, params.kd);
+BalancerWeights control(const BalancerParams& params, BalancerState& state, const torch::Tensor& active) {
+  auto error = error_of(params, state);
+  auto sum = state.error_sum + error;
+  auto output = (error * params.kp).add_(sum, params.ki).add_(error - state.error, params.kd);
+  if (active.defined()) {
+    error = torch::where(active, error, state.error);
+    sum = torch::where(active, sum, state.error_sum);
+    output = torch::where(active, output, state.output);
+  }
   state.error.copy_(error);
   if (params.clamp > 0) {
     // Integration stops while the output is clamped, so that the controller answers at once when the error turns.
@@ -131,7 +136,9 @@ LogitLoss BalancedObjective::evaluate(const LogitBatch& batch, TensorMap& memory
   auto shape = batch.logits.sizes().vec();
   shape.erase(shape.end() - 2);
   auto state = state_in(memory, shape, batch.logits.device());
-  const auto weights = control(params_, state);
+  // A slot without a sample takes no step; its gradient is 0, so its collectors stay as they are too.
+  const auto active = batch.mask.defined() ? batch.mask.amax(-1, true) > 0 : torch::Tensor();
+  const auto weights = control(params_, state, active);
   auto [loss, gradient] = plain_loss(params_, batch);
   return {loss, balance(gradient, weights, draw_exempt(params_, batch), state)};
 }

@@ -26,6 +26,7 @@ torch::Tensor one_hot(const LogitBatch& batch) {
 }
 
 torch::Tensor uniform(const LogitBatch& batch, int64_t n) {
+  if (batch.uniforms.defined()) return batch.uniforms.narrow(-1, 0, n);
   const auto slots = static_cast<int64_t>(batch.randoms.size());
   auto numbers = torch::empty({slots, n}, torch::kFloat);
   auto* data = numbers.data_ptr<float>();

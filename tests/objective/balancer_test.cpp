@@ -515,6 +515,27 @@ TEST(BalancedObjective, OfSlotsIsThatOfSeparateClients) {
       EXPECT_LE(excess(together.at(name)[static_cast<int64_t>(s)], tensor, 1e-4, 1e-5), 1) << name << ", slot " << s;
 }
 
+TEST(BalancedObjective, LeavesTheMemoryOfAnEmptySlotUntouched) {
+  const BalancedObjective objective({});
+  TensorMap together, apart;
+  const auto step = [&](uint32_t t, const torch::Tensor& mask) {
+    const auto [logits, labels] = draw_batch(4, 10, t);
+    objective({.logits = torch::stack({logits, logits}), .labels = torch::stack({labels, labels}), .mask = mask},
+              together);
+    objective({.logits = logits, .labels = labels}, apart);
+  };
+  for (uint32_t t = 0; t < 5; ++t) step(t, torch::ones({2, 4}));
+  TensorMap before;
+  for (const auto& [name, tensor] : together) before[name] = tensor.clone();
+  for (uint32_t t = 5; t < 10; ++t) step(t, torch::stack({torch::ones({4}), torch::zeros({4})}));
+  ASSERT_EQ(before.size(), 5U);
+  for (const auto& [name, tensor] : together) {
+    EXPECT_TRUE(torch::equal(tensor[1], before.at(name)[1])) << name;
+    EXPECT_TRUE(torch::equal(tensor[0], apart.at(name))) << name;
+    EXPECT_FALSE(torch::equal(tensor[0], before.at(name)[0])) << name;
+  }
+}
+
 TEST(BalancedObjective, ContinuesExactlyFromASavedMemory) {
   const ScratchFolder folder;
   const BalancedObjective objective({});

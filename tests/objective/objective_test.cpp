@@ -213,5 +213,11 @@ TEST(Uniform, ReadsOneStreamPerSlot) {
   }
 }
 
+TEST(Uniform, TakesNumbersDrawnAlready) {
+  LogitBatch batch{.logits = torch::zeros({2, 1, 4})};
+  batch.uniforms = torch::rand({2, 6});
+  EXPECT_TRUE(torch::equal(uniform(batch, 4), batch.uniforms.narrow(-1, 0, 4)));
+}
+
 }  // namespace
 }  // namespace fedgrab

@@ -68,7 +68,8 @@ struct BalancerWeights {
 };
 
 /// One controller step from the collected gradients: advances the error memory, returns the weights of this step.
-BalancerWeights control(const BalancerParams& params, BalancerState& state);
+/// Where `active` ([.., 1], bool; undefined: everywhere) is false nothing is advanced.
+BalancerWeights control(const BalancerParams& params, BalancerState& state, const torch::Tensor& active = {});
 
 /// Re-weights the plain gradient outside the exempt classes ([.., classes], bool; undefined: none) and collects
 /// what it re-weighted.

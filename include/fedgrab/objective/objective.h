@@ -24,6 +24,7 @@ struct LogitBatch {
   torch::Tensor prior;    // [.., classes], in [0, 1]; undefined: none
   /// Uniform numbers on [0, 1) for this step and purpose, drawn only when asked for.
   std::vector<Random> randoms;  // one per slot
+  torch::Tensor uniforms;       // [.., n or more], drawn already on the logits' device; undefined: from randoms
 };
 
 struct LogitLoss {
@@ -46,7 +47,7 @@ class Objective {
 torch::Tensor mean_weights(const LogitBatch& batch);
 /// 1 at each sample's label. [.., batch, classes]
 torch::Tensor one_hot(const LogitBatch& batch);
-/// Uniform numbers [.., n] from the batch's streams, on the logits' device.
+/// Uniform numbers [.., n] of this batch, on the logits' device.
 torch::Tensor uniform(const LogitBatch& batch, int64_t n);
 
 /// Loss and gradient before anything is re-weighted.
