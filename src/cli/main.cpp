@@ -15,7 +15,7 @@
 namespace fedgrab::cli {
 namespace {
 
-std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 int report(const std::string& message, int code) {
   note(fmt::format("fedgrab: error: {}", message));
@@ -52,6 +52,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const auto choices = command->get_subcommands({});
   if (!choices.empty() && !rest.empty()) {  // CLI11 would only say that a command is missing
     std::vector<std::string> names;
+    names.reserve(choices.size());
     for (const auto* choice : choices) names.push_back(choice->get_name());
     const std::string& word = rest.front();
     const std::string near = nearest(word, names);
@@ -61,15 +62,19 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return {Fault::usage, "command line", first_line(error.what()), path + " --help"};
 }
 
+Error output_error() { return {Fault::other, "standard output", "cannot write all of it", "is the disk full?"}; }
+
 int run(int argc, char** argv) {
   CLI::App app("Federated learning that does not forget the rare classes.", "fedgrab");
   build(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    throw usage_error(app, error);
+    if (error.get_exit_code() != 0) throw usage_error(app, error);
+    app.exit(error);  // --help
   }
+  // What was printed may still be in the buffer: that the disk is full shows only now.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw output_error();
   return 0;
 }
 
@@ -88,6 +93,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return cli::report("memory: not enough of it (lower engine.workers or train.batch)", 1);
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return cli::report(cli::output_error().what(), 1);
     return cli::report(Error(Fault::other, "unexpected", cli::first_line(error.what())).what(), 1);
   }
 }

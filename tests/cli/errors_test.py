@@ -271,6 +271,13 @@ class Disk(Errors):
         _, err = process.communicate()
         self.assertEqual(OTHER, process.returncode, err)
         self.check_line(err, "out/checkpoints/round-000001.safetensors", "File too large")
+    def test_full_standard_output(self):
+        for command in (["version"], ["params"], ["--help"]):
+            with open("/dev/full", "w") as full, self.subTest(command[0]):
+                done = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(OTHER, done.returncode, done.stderr)
+                self.check_line(done.stderr, "standard output: cannot write all of it", "is the disk full?")
+
         self.assertEqual([], half_written(self.folder))
         self.fedgrab("run", *self.saving, "--resume", "--out", "out")
         self.fedgrab("run", *TINY, *self.saving, "--out", "whole")
