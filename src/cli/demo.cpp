@@ -6,6 +6,7 @@
 
 #include "accuracy_table.h"
 #include "commands.h"
+#include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/experiment.h"
 
@@ -67,7 +68,14 @@ void add_demo(CLI::App& app) {
       app.add_subcommand("demo", "FedAvg beside Fed-GraB on the built-in long-tailed set, under two minutes");
   auto out = std::make_shared<std::string>("runs/demo");
   command->add_option("--out", *out, "Where the runs are kept")->type_name("DIR")->capture_default_str();
-  command->callback([out] { demo(*out); });
+  command->callback([out] {
+    try {
+      demo(*out);
+    } catch (const Interrupted&) {
+      note("interrupted; start afresh with: fedgrab demo");
+      throw;
+    }
+  });
 }
 
 }  // namespace fedgrab::cli
