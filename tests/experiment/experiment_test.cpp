@@ -135,6 +135,19 @@ TEST_F(ExperimentTest, ALogShorterThanTheCheckpointIsRefused) {
 }
 
 TEST_F(ExperimentTest, DataThatChangedUnderARunIsRefused) {
+TEST_F(ExperimentTest, BehindABrokenCheckpointTheOlderOneIsNamed) {
+  const Config config = small_config({{"method", "fedavg"}});
+  run("whole", config);
+  run("run", config);
+  scratch_.write("run/checkpoints/round-000004.safetensors", "broken");
+  expect_error(Fault::checkpoint, [&] { run("run", config, true); },
+               {"round-000004.safetensors", "remove that file to continue from round 2"});
+  EXPECT_EQ(directory("run").read_metrics().size(), 4U);
+  fs::remove(directory("run").checkpoint(4));
+  run("run", config, true);
+  expect_same_run(directory("whole"), directory("run"));
+}
+
   run("run", small_config());
   expect_error(Fault::data,
                [&] {
