@@ -372,3 +372,6 @@ RunDirectory new_run_directory(const std::string& wanted, const Settings& settin
 Summary run_experiment(const Config& config, const RunOptions& options) { return Experiment(config, options).run(); }
 
 }  // namespace fedgrab
+    if (directory.exists() && directory.checkpoint_rounds().empty() && directory.read_metrics().empty())
+      throw Error(Fault::usage, wanted, "holds a run that has not finished a round",
+                  "continue it unchanged with --resume, remove it to start over, or choose another --out");

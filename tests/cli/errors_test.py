@@ -81,6 +81,13 @@ class Usage(Errors):
         self.refuse(USAGE, ["run", "--resume", "--out", "out", "--set", "train.lr=0.5"], "train.lr", "0.5", "resume")
 
     def test_init_does_not_overwrite(self):
+    def test_a_directory_whose_run_failed_in_its_first_round(self):
+        failing = ["run", *TINY, "--quiet", "--method", "fedavg", "--out", "out"]
+        self.check_line(self.fedgrab(*failing, "--set", "train.lr=1000", code=OTHER), "round 1", "train.lr")
+        self.refuse(USAGE, failing, "out: holds a run that has not finished a round", "remove it to start over")
+        shutil.rmtree(self.folder / "out")
+        self.fedgrab(*failing)
+
         (self.folder / "mine.toml").write_text("# dear to me\n")
         self.refuse(USAGE, ["init", "mine.toml"], "mine.toml: exists already")
         self.assertEqual("# dear to me\n", (self.folder / "mine.toml").read_text())

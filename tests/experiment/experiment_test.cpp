@@ -300,7 +300,9 @@ TEST_F(ExperimentTest, AFolderThatHoldsARunIsNotOverwritten) {
   const std::string wanted = directory("run").root.string();
   EXPECT_EQ(new_run_directory(wanted, settings).root, wanted);
   scratch_.write("run/config.toml", "");
-  expect_error(Fault::usage, [&] { new_run_directory(wanted, settings); }, {wanted, "--resume", "--out"});
+  expect_error(Fault::usage, [&] { new_run_directory(wanted, settings); }, {wanted, "--resume", "remove", "--out"});
+  scratch_.write("run/metrics.jsonl", "{\"round\":1}\n");
+  expect_error(Fault::usage, [&] { new_run_directory(wanted, settings); }, {"holds a run already", "--resume"});
 }
 
 TEST_F(ExperimentTest, AnOutputThatCannotBeWrittenIsNamed) {
