@@ -108,7 +108,7 @@ class Experiment {
 };
 
 Experiment::Experiment(const Config& config, const RunOptions& options)
-    : config_(config), options_(options), settings_(read_settings(config)) {
+    : config_(with_absolute_paths(config)), options_(options), settings_(read_settings(config)) {
   if (settings_.eval.patience > 0 && settings_.data.validation <= 0)
     throw Error(Fault::usage, "eval.patience", "needs a validation split to watch", "set data.validation, 0.1 say");
   method_ = find_method(settings_.method).make(config_);

@@ -59,9 +59,19 @@ Config resolve_config(const std::optional<std::filesystem::path>& file, const As
   return with_user_values(std::move(config), file, flags);
 }
 
-Config resumed_config(const std::filesystem::path& saved, const Config& asked) {
+Config with_absolute_paths(Config config) {
+  for (const char* key : {"data.path", "partition.file", "model.init"}) {
+    const auto path = std::get<std::string>(config.get(key));
+    if (!path.empty()) config.set(key, std::filesystem::absolute(path).lexically_normal().string());
+  }
+  return config;
+}
+
+Config resumed_config(const std::filesystem::path& saved, const Config& asked_for) {
+  const Config asked = with_absolute_paths(asked_for);
   Config config{full_schema()};
   config.load_toml(saved);
+  config = with_absolute_paths(std::move(config));
   for (const auto& parameter : asked.schema().all()) {
     if (!asked.is_set(parameter.key) || asked.get(parameter.key) == config.get(parameter.key)) continue;
     // The cosine reaches zero in the last round: with another last round, the finished ones would have differed.

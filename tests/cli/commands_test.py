@@ -241,6 +241,14 @@ class Models(Case):
         write_png(self.folder / "b.png", (255, 0, 0), size=50)
         lines = self.fedgrab("predict", self.runs / "shapes", "a.ppm", "b.png", "--json", "--top", 10).splitlines()
         first, second = map(json.loads, lines)
+    def test_eval_from_another_folder(self):
+        there = self.fedgrab("eval", "resnet8", "--json", folder=self.runs)
+        self.assertEqual(there, self.fedgrab("eval", self.runs / "resnet8", "--json"))
+
+    def test_eval_with_the_model_after_a_changed_parameter(self):
+        found = self.fedgrab("eval", "--set", "engine.workers=1", "eval.every=2", "shapes", "--json", folder=self.runs)
+        self.assertEqual(self.fedgrab("eval", "shapes", "--json", folder=self.runs), found)
+
         self.assertEqual(("a.ppm", "b.png"), (first["image"], second["image"]))
         self.assertEqual(first["classes"], second["classes"], "the same pixels in another format")
         self.assertEqual(sorted(CLASSES), sorted(c["name"] for c in first["classes"]))

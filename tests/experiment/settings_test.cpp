@@ -98,3 +98,12 @@ TEST_F(Resumed, RefusesMoreRoundsUnderTheCosineWhichTheyWouldBend) {
 
 }  // namespace
 }  // namespace fedgrab
+TEST_F(Resumed, KnowsThePathsItRecordedInAnyForm) {
+  const Config recorded = with_absolute_paths(resolve_config(std::nullopt, {{"data.path", "some/../data"}}));
+  EXPECT_EQ(read_settings(recorded).data.path, (std::filesystem::current_path() / "data").string());
+  EXPECT_EQ(read_settings(recorded).model.init, "");
+  saved_ = scratch_.write("config.toml", recorded.to_toml());
+  EXPECT_EQ(resume({{"data.path", "data"}}).get("data.path"), recorded.get("data.path"));
+  expect_error(Fault::usage, [&] { resume({{"data.path", "other"}}); }, {"data.path", "other"});
+}
+

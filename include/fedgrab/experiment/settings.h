@@ -112,6 +112,9 @@ Config resolve_config(const std::optional<std::filesystem::path>& file, const As
 
 /// The configuration of an interrupted run with what the user asks for now. Only parameters that leave the finished
 /// rounds true may differ (rounds, engine, record, checkpoint); any other throws a usage Error.
-Config resumed_config(const std::filesystem::path& saved, const Config& asked);
+Config resumed_config(const std::filesystem::path& saved, const Config& asked_for);
 
 }  // namespace fedgrab
+/// For the record of a run: whoever reads it may stand in another folder.
+Config with_absolute_paths(Config config);
+
