@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "accuracy_table.h"
 #include "commands.h"
 #include "config_flags.h"
@@ -16,6 +18,17 @@ struct EvalFlags {
   std::vector<std::string> set;
   bool json = false;
 };
+
+/// --set takes every word up to the next flag: `--set data.path=x runs/mine --json` means the run.
+void find_model(EvalFlags& flags) {
+  const auto word = std::find_if(flags.set.begin(), flags.set.end(),
+                                 [](const std::string& text) { return text.find('=') == std::string::npos; });
+  if (flags.model.empty() && word != flags.set.end()) {
+    flags.model = *word;
+    flags.set.erase(word);
+  }
+  if (flags.model.empty()) throw Error(Fault::usage, "command line", "model is required", "fedgrab eval --help");
+}
 
 void evaluate(const EvalFlags& flags) {
   const LoadedModel loaded = load_model(flags.model);
@@ -63,12 +76,13 @@ void evaluate(const EvalFlags& flags) {
 void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Evaluate a model on its test set");
   auto flags = std::make_shared<EvalFlags>();
-  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")
-      ->required()
-      ->type_name("CKPT");
+  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->type_name("CKPT");
   command->add_option("--set", flags->set, "Change a parameter of the run, data.path say")->type_name("KEY=VALUE");
   command->add_flag("--json", flags->json, "Print JSON");
-  command->callback([flags] { evaluate(*flags); });
+  command->callback([flags] {
+    find_model(*flags);
+    evaluate(*flags);
+  });
 }
 
 }  // namespace fedgrab::cli
