@@ -88,7 +88,7 @@ T convert_scalar(const Parameter& parameter, const toml::node& node) {
   if (!value) {
     std::ostringstream shown;
     node.visit([&](const auto& concrete) { shown << concrete; });
-    wrong_type(parameter, shown.str());
+    wrong_type(parameter, node.value<std::string>().value_or(shown.str()));
   }
   return *value;
 }

@@ -76,13 +76,17 @@ void Parameter::check(const Value& value) const {
   };
   const auto check_text = [&](const std::string& text) {
     if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return;
-    const std::string near = nearest(text, choices);
+    const bool number = std::holds_alternative<int64_t>(value);  // no number is a misspelling of another
+    const std::string near = number ? "" : nearest(text, choices);
     throw Error(Fault::usage, key, fmt::format("unknown value \"{}\"", text),
                 (near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near)) + bounds());
   };
   std::visit(Overload{
                  [](bool) {},
-                 [&](int64_t i) { check_number(static_cast<double>(i)); },
+                 [&](int64_t i) {
+                   check_number(static_cast<double>(i));
+                   check_text(std::to_string(i));
+                 },
                  [&](double d) { check_number(d); },
                  [&](const std::string& s) { check_text(s); },
                  [&](const std::vector<int64_t>& v) {

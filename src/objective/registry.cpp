@@ -35,9 +35,14 @@ const std::vector<ObjectiveEntry>& objectives() {
 }
 
 std::unique_ptr<Objective> make_objective(const std::string& name, const Config& config) {
-  for (const auto& entry : objectives())
+  std::vector<std::string> names;
+  for (const auto& entry : objectives()) {
     if (entry.name == name) return entry.make(config);
-  throw Error(Fault::usage, "objective.name", fmt::format("unknown objective \"{}\"", name));
+    names.push_back(entry.name);
+  }
+  const std::string near = nearest(name, names);
+  throw Error(Fault::usage, "objective.name", fmt::format("unknown objective \"{}\"", name),
+              near.empty() ? "`fedgrab run --objective help` lists them" : fmt::format("did you mean {}?", near));
 }
 
 void declare_objectives(Schema& schema) { schema.add<BalancerParams>("objective.sgb"); }

@@ -53,19 +53,20 @@ class Usage(Errors):
         self.refuse_run(USAGE, ["--rounds", 2.5], "train.rounds", "2.5", "integer")
         self.refuse_run(USAGE, ["--set", "train.lr=fast"], "train.lr", "fast", "number")
         self.refuse_run(USAGE, ["--set", "train.lr"], "train.lr", "key=value")
+        self.refuse_run(USAGE, ["--set", "data.channels=2"], "data.channels", "one of 0, 1, 3")
         self.refuse_run(USAGE, ["--set", "eval.patience=3"], "eval.patience", "data.validation")
 
     def test_unknown_names(self):
         self.refuse_run(USAGE, ["--method", "fedgarb"], "method.name", "fedgarb", "did you mean fedgrab?")
         self.refuse_run(USAGE, ["--model", "resnet9"], "model.name", "resnet9", "resnet8")
         self.refuse_run(USAGE, ["--data", "cifar11"], "data.name", "cifar11", "cifar10")
-        self.refuse_run(USAGE, ["--method", "fedavg", "--objective", "sotfmax"], "objective.name", "sotfmax")
+        self.refuse_run(USAGE, ["--method", "fedavg", "--objective", "sotfmax"], "objective.name", "sotfmax", "did you mean softmax?")
         self.refuse_run(USAGE, ["--method", "fedgrab", "--objective", "sotfmax"], "objective.name", "sotfmax")
 
     def test_configuration_files(self):
         for text, *says in (("[train]\nrounds = \n", ".toml:2: "),
                             ("[train]\nrounds = 3\nrounds = 4\n", ".toml:3: "),
-                            ("[train]\nrounds = \"3\"\n", "train.rounds", "3", "integer"),
+                            ("[train]\nrounds = \"3\"\n", "train.rounds", '"3"', "integer"),
                             ("[train]\nrounds = 3.5\n", "train.rounds", "3.5", "integer"),
                             ("[train]\nround = 3\n", "train.round: unknown parameter", "train.rounds?"),
                             ("[trian]\nlr = 3\n", "trian.lr: unknown parameter", "train.lr?"),
@@ -80,7 +81,6 @@ class Usage(Errors):
         self.refuse_run(USAGE, [], "out: holds a run already", "--resume")
         self.refuse(USAGE, ["run", "--resume", "--out", "out", "--set", "train.lr=0.5"], "train.lr", "0.5", "resume")
 
-    def test_init_does_not_overwrite(self):
     def test_a_directory_whose_run_failed_in_its_first_round(self):
         failing = ["run", *TINY, "--quiet", "--method", "fedavg", "--out", "out"]
         self.check_line(self.fedgrab(*failing, "--set", "train.lr=1000", code=OTHER), "round 1", "train.lr")
@@ -88,6 +88,7 @@ class Usage(Errors):
         shutil.rmtree(self.folder / "out")
         self.fedgrab(*failing)
 
+    def test_init_does_not_overwrite(self):
         (self.folder / "mine.toml").write_text("# dear to me\n")
         self.refuse(USAGE, ["init", "mine.toml"], "mine.toml: exists already")
         self.assertEqual("# dear to me\n", (self.folder / "mine.toml").read_text())
@@ -270,6 +271,13 @@ class Disk(Errors):
         for form in ("torchscript", "safetensors"):
             self.refuse(OTHER, ["export", "out", "--format", form, "-o", "file/model"], "file/model")
 
+    def test_full_standard_output(self):
+        for command in (["version"], ["params"], ["--help"]):
+            with open("/dev/full", "w") as full, self.subTest(command[0]):
+                done = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(OTHER, done.returncode, done.stderr)
+                self.check_line(done.stderr, "standard output: cannot write all of it", "is the disk full?")
+
     def test_file_too_large(self):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -278,13 +286,6 @@ class Disk(Errors):
         _, err = process.communicate()
         self.assertEqual(OTHER, process.returncode, err)
         self.check_line(err, "out/checkpoints/round-000001.safetensors", "File too large")
-    def test_full_standard_output(self):
-        for command in (["version"], ["params"], ["--help"]):
-            with open("/dev/full", "w") as full, self.subTest(command[0]):
-                done = subprocess.run([PROGRAM, *command], stdout=full, stderr=subprocess.PIPE, text=True)
-                self.assertEqual(OTHER, done.returncode, done.stderr)
-                self.check_line(done.stderr, "standard output: cannot write all of it", "is the disk full?")
-
         self.assertEqual([], half_written(self.folder))
         self.fedgrab("run", *self.saving, "--resume", "--out", "out")
         self.fedgrab("run", *TINY, *self.saving, "--out", "whole")

@@ -143,6 +143,15 @@ TEST(Config, RefusesValuesOutOfBounds) {
   EXPECT_EQ(config.read<TrainParams>("train").lr, 0.03);
 }
 
+TEST(Config, RefusesAnIntegerThatIsNoChoice) {
+  Parameter parameter{"data.channels", Value(int64_t{0}), "channels"};
+  parameter.one_of({"0", "1", "3"});
+  EXPECT_NO_THROW(parameter.check(Value(int64_t{3})));
+  const std::string text = usage_error([&] { parameter.check(Value(int64_t{2})); });
+  EXPECT_NE(text.find("one of 0, 1, 3"), std::string::npos) << text;
+  EXPECT_EQ(text.find("did you mean"), std::string::npos) << text;
+}
+
 TEST(Config, RefusesTheWrongType) {
   Config config = make_config();
   expect_contains(usage_error([&] { config.set_assignment("train.epochs=2.5"); }), {"train.epochs", "2.5", "integer"});

@@ -35,7 +35,7 @@ struct Parameter {
   std::string help;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices{};  // empty: any text
+  std::vector<std::string> choices{};  // of a text or an integer; empty: any
 
   Parameter& at_least(double bound) { return min = bound, *this; }
   Parameter& at_most(double bound) { return max = bound, *this; }

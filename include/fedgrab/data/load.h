@@ -32,7 +32,8 @@ struct DataParams {
             "share of each class of the training set held out to choose the best round and to stop early")
         .between(0, 0.9);
     v.param("size", size, "folder: images are resized to size x size pixels (0: 32)").between(0, 4096);
-    v.param("channels", channels, "folder: 1 grey, 3 colour (0: colour unless every image is grey)").between(0, 3);
+    v.param("channels", channels, "folder: 1 grey, 3 colour (0: colour unless every image is grey)")
+        .one_of({"0", "1", "3"});
     v.param("per_class", per_class, "shapes: training images drawn per class before the long tail is cut")
         .between(1, 1000000);
     v.param("test_per_class", test_per_class, "shapes: test images per class").between(1, 1000000);
