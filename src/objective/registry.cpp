@@ -29,7 +29,8 @@ const std::vector<ObjectiveEntry>& objectives() {
       {"sgb", "self-adjusting gradient balancer, a PID controller per class",
        [](const Config& config) -> std::unique_ptr<Objective> {
          return std::make_unique<BalancedObjective>(config.read<BalancerParams>("objective.sgb"));
-       }},
+       },
+       [](Schema& schema) { schema.add<BalancerParams>("objective.sgb"); }},
   };
   return entries;
 }
@@ -45,6 +46,9 @@ std::unique_ptr<Objective> make_objective(const std::string& name, const Config&
               near.empty() ? "`fedgrab run --objective help` lists them" : fmt::format("did you mean {}?", near));
 }
 
-void declare_objectives(Schema& schema) { schema.add<BalancerParams>("objective.sgb"); }
+void declare_objectives(Schema& schema) {
+  for (const auto& entry : objectives())
+    if (entry.declare != nullptr) entry.declare(schema);
+}
 
 }  // namespace fedgrab

@@ -61,6 +61,7 @@ struct ObjectiveEntry {
   std::unique_ptr<Objective> (*make)(const Config& config);
 };
 const std::vector<ObjectiveEntry>& objectives();
+  void (*declare)(Schema& schema) = nullptr;  // its parameters, where it has any
 std::unique_ptr<Objective> make_objective(const std::string& name, const Config& config);
 
 /// Adds the objectives' parameters.
