@@ -60,7 +60,7 @@ torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
 }
 
 ClientRule FedGrab::client_rule(const ClientView& view) const {
-  if (balanced_.params().reset) view.memory.clear();
+  balanced_.begin_round(view.memory);
   ClientRule rule;
   rule.heads.push_back({warming_up(view.round) ? plain_.get() : &balanced_, shared_prior(view.global, view.round)});
   if (params_.prior == "local" && !warming_up(view.round)) {

@@ -4,7 +4,8 @@
 
 namespace fedgrab {
 
-ClientRule Method::client_rule(const ClientView& /*view*/) const {
+ClientRule Method::client_rule(const ClientView& view) const {
+  objective_->begin_round(view.memory);
   ClientRule rule;
   rule.heads.push_back({objective_.get(), {}});
   return rule;

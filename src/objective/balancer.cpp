@@ -119,6 +119,10 @@ LogitLoss Balancer::step(const torch::Tensor& logits, const torch::Tensor& label
   return {loss, balance(gradient, weights, exempt, state_)};
 }
 
+void BalancedObjective::begin_round(TensorMap& memory) const {
+  if (params_.reset) std::erase_if(memory, [](const auto& entry) { return entry.first.starts_with("sgb."); });
+}
+
 BalancerState BalancedObjective::state_in(TensorMap& memory, at::IntArrayRef shape, torch::Device device) {
   if (!memory.contains("sgb.positive")) {
     const auto fresh = BalancerState::zeros(shape, device);

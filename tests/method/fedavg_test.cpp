@@ -55,6 +55,24 @@ TEST_F(FedAvg, AveragesByShareOfSamplesWithTheRunningStatistics) {
   EXPECT_TRUE(torch::equal(global.flat, torch::tensor({2.0F, 1.0F, 2.0F, -1.0F, 0.5F, 0.5F, 5.0F, 1.75F})));
 }
 
+TEST(FedAvgMemory, OfABalancerIsKeptOverRoundsUnlessReset) {
+  const LogitBatch batch{.logits = torch::tensor({{0.5F, -0.5F}}), .labels = torch::tensor({0}, torch::kLong)};
+  const State global = initial_state(tiny_model({Head{}}), 1);
+  for (const bool reset : {false, true}) {
+    Config config = defaults();
+    config.set_text("objective.name", "sgb");
+    config.set("objective.sgb.reset", reset);
+    const auto method = find_method("fedavg").make(config);
+    TensorMap memory;
+    const auto step = [&](int64_t round) {
+      const auto rule = method->client_rule({0, round, 1, 1, global, {}, memory});
+      return (*rule.heads[0].objective)(batch, memory).gradient;
+    };
+    const auto first = step(1);
+    EXPECT_EQ(torch::equal(step(2), first), reset);
+  }
+}
+
 TEST_F(FedAvg, OneClientHandsItsModelOverToTheBit) {
   const auto model = tiny_model({Head{}});
   State global = filled(model, std::vector<float>(8, 0));

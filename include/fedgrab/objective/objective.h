@@ -36,6 +36,8 @@ class Objective {
  public:
   virtual ~Objective() = default;
 
+  /// Called with a client's memory before each round.
+  virtual void begin_round(TensorMap& /*memory*/) const {}
   /// Checks the shapes, then calls evaluate(). `memory` is the client's own, kept from step to step and round to round.
   LogitLoss operator()(const LogitBatch& batch, TensorMap& memory) const;
 
@@ -59,9 +61,9 @@ struct ObjectiveEntry {
   std::string name;
   std::string summary;
   std::unique_ptr<Objective> (*make)(const Config& config);
+  void (*declare)(Schema& schema) = nullptr;  // its parameters, where it has any
 };
 const std::vector<ObjectiveEntry>& objectives();
-  void (*declare)(Schema& schema) = nullptr;  // its parameters, where it has any
 std::unique_ptr<Objective> make_objective(const std::string& name, const Config& config);
 
 /// Adds the objectives' parameters.
