@@ -45,8 +45,9 @@ void run(const RunFlags& flags) {
     options.directory = new_run_directory(flags.out, read_settings(config));
   try {
     const Summary summary = run_experiment(config, options);
-    fmt::print("{}{}: config.toml, partition.json, metrics.jsonl, summary.json, model.safetensors\n",
-               summary_text(summary), options.directory.root.string());
+    fmt::print("{}{}: model.safetensors{}, summary.json (next: fedgrab predict {} IMAGE)\n", summary_text(summary),
+               options.directory.root.string(), summary.best_by_validation ? ", best.safetensors" : "",
+               options.directory.root.string());
   } catch (const Interrupted&) {
     note(options.directory.exists()
              ? fmt::format("interrupted; continue with: fedgrab run --resume --out {}", options.directory.root.string())

@@ -94,6 +94,11 @@ Accuracy mean_accuracy(std::span<const RoundRecord* const> records) {
   return mean;
 }
 
+double merit(const Accuracy& accuracy, const std::string& criterion) {
+  if (criterion == "macro-f1") return accuracy.f1;
+  return criterion == "few" ? accuracy.few.value_or(0) : accuracy.all;
+}
+
 }  // namespace
 
 Groups group_classes(const EvalParams& params, std::span<const int64_t> counts, bool balanced) {
@@ -134,7 +139,7 @@ std::vector<std::vector<int64_t>> confusion_matrix(std::span<const int32_t> pred
   return counts;
 }
 
-Summary summarise(const std::vector<RoundRecord>& records) {
+Summary summarise(const std::vector<RoundRecord>& records, const std::string& criterion) {
   std::vector<const RoundRecord*> evaluated;
   for (const auto& record : records)
     if (record.accuracy) evaluated.push_back(&record);
@@ -142,13 +147,16 @@ Summary summarise(const std::vector<RoundRecord>& records) {
   if (evaluated.empty()) return summary;
   summary.rounds = records.back().round;
   summary.last = *evaluated.back()->accuracy;
-  summary.mean_last_10 = mean_accuracy(std::span(evaluated).last(std::min<size_t>(evaluated.size(), 10)));
+  const auto last_10 = std::span(evaluated).last(std::min<size_t>(evaluated.size(), 10));
+  summary.mean_last_10 = mean_accuracy(last_10);
+  summary.averaged = static_cast<int64_t>(last_10.size());
   summary.best_by_validation = evaluated.back()->validation.has_value();
-  const auto merit = [&](const RoundRecord* r) {
-    return summary.best_by_validation ? r->validation->all : r->accuracy->all;
+  summary.criterion = criterion;
+  const auto value = [&](const RoundRecord* r) {
+    return merit(summary.best_by_validation ? *r->validation : *r->accuracy, criterion);
   };
   const auto* best = *std::max_element(evaluated.begin(), evaluated.end(),
-                                       [&](const auto* a, const auto* b) { return merit(a) < merit(b); });
+                                       [&](const auto* a, const auto* b) { return value(a) < value(b); });
   summary.best_round = best->round;
   summary.best = *best->accuracy;
   const auto reached = std::find_if(evaluated.begin(), evaluated.end(),

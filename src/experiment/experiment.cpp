@@ -69,6 +69,11 @@ std::map<std::string, PerClass> over_clients(const std::vector<ClientReport>& re
   return result;
 }
 
+bool holds_any(const Split& split, const std::vector<int64_t>& classes) {
+  return std::any_of(split.labels.begin(), split.labels.end(),
+                     [&](int32_t label) { return std::find(classes.begin(), classes.end(), label) != classes.end(); });
+}
+
 /// One run in progress. Everything it needs to go on after a crash is in the checkpoint and in metrics.jsonl.
 class Experiment {
  public:
@@ -113,6 +118,10 @@ Experiment::Experiment(const Config& config, const RunOptions& options)
     throw Error(Fault::usage, "eval.patience", "needs a validation split to watch", "set data.validation, 0.1 say");
   method_ = find_method(settings_.method).make(config_);
   prepared_ = prepare(settings_);
+  const Split& judged = prepared_.validation.count() > 0 ? prepared_.validation : prepared_.data.test;
+  if (settings_.eval.criterion == "few" && !holds_any(judged, prepared_.groups.few))
+    throw Error(Fault::usage, "eval.criterion", "the images that choose the best round have none of a Few class",
+                "enlarge data.validation, or choose macro-f1");
   partition_ = partition_samples(settings_, prepared_, method_->centralised());
   auto model = make_model(make_architecture(settings_.model.name, prepared_.data.shape()), method_->heads(),
                           prepared_.data.classes());
@@ -285,13 +294,13 @@ void Experiment::write(const RoundRecord& record) {
 
 void Experiment::save_best(const RoundRecord& record) {
   if (!record.validation) return;
-  if (summarise(records_).best_round == record.round)
+  if (summarise(records_, settings_.eval.criterion).best_round == record.round)
     save_model(options_.directory.root / "best.safetensors", card(), state_.global);
 }
 
 bool Experiment::out_of_patience() const {
   if (settings_.eval.patience == 0 || records_.empty()) return false;
-  const auto best = summarise(records_).best_round;
+  const auto best = summarise(records_, settings_.eval.criterion).best_round;
   const auto since = std::count_if(records_.begin(), records_.end(),
                                    [&](const RoundRecord& r) { return r.accuracy && r.round > best; });
   return since >= settings_.eval.patience;
@@ -312,7 +321,7 @@ Summary Experiment::finish() {
   save();
   const auto& data = prepared_.data;
   save_model(options_.directory.model(), card(), state_.global);
-  Summary summary = summarise(records_);
+  Summary summary = summarise(records_, settings_.eval.criterion);
   summary.groups = prepared_.groups;
   summary.class_names = data.class_names;
   summary.class_counts = prepared_.counts;

@@ -90,9 +90,11 @@ RoundRecord round_from_json(const Json& json) {
 
 Json to_json(const Summary& s) {
   Json json{{"rounds", s.rounds}, {"last", to_json(s.last)}, {"mean_last_10", to_json(s.mean_last_10)}};
+  json["mean_last_10"]["evaluations"] = s.averaged;
   json["best"] = to_json(s.best);
   json["best"]["round"] = s.best_round;
   json["best"]["chosen_on"] = s.best_by_validation ? "validation" : "test set";
+  json["best"]["criterion"] = s.criterion;
   json["few_reached_0.55"] = s.few_round ? Json(*s.few_round) : Json(nullptr);
   json["groups"] = {{"many", s.groups.many}, {"med", s.groups.med}, {"few", s.groups.few}};
   json["class_names"] = s.class_names;

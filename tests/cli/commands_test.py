@@ -209,6 +209,11 @@ class Run(Case):
         self.assertEqual(["fedgrab-shapes-seed1", "fedgrab-shapes-seed1-2"],
                          sorted(path.name for path in (self.folder / "runs").iterdir()))
 
+    def test_ends_with_what_to_use_next(self):
+        out = self.fedgrab("run", *TINY, "--rounds", 2, "--set", "data.validation=0.2", "--out", "out", "--quiet")
+        self.assertIn("mean of the last 2 ", out)
+        self.assertRegex(out.splitlines()[-1], r"^out: model\.safetensors, best\.safetensors, summary\.json .*fedgrab predict out")
+
     def test_progress_in_plain_lines(self):
         out, err = start("run", *TINY, "--rounds", 2, "--out", "out", folder=self.folder).communicate()
         self.assertRegex(err, r"(?m)^round 2/2 · All 0\.\d+ .*steps/s · \d+ s$")

@@ -161,6 +161,23 @@ TEST(Summarise, LetsTheValidationSetChoose) {
   EXPECT_DOUBLE_EQ(summary.best.all, 0.3);  // on the test set
 }
 
+TEST(Summarise, ChoosesTheBestRoundByTheCriterion) {
+  std::vector<RoundRecord> records{evaluated(1, 0.9, 0.1), evaluated(2, 0.3, 0.4), evaluated(3, 0.4, 0.2)};
+  records[2].accuracy->f1 = 0.8;
+  EXPECT_EQ(summarise(records).best_round, 1);
+  EXPECT_EQ(summarise(records, "few").best_round, 2);
+  EXPECT_EQ(summarise(records, "macro-f1").best_round, 3);
+  EXPECT_EQ(to_json(summarise(records, "few"))["best"]["criterion"], "few");
+  for (auto& record : records) record.validation = Accuracy{.all = 0.5, .few = 0.1};
+  records[0].validation->few = 0.3;
+  EXPECT_EQ(summarise(records, "few").best_round, 1);  // the validation split decides
+}
+
+TEST(Summarise, SaysHowManyEvaluationsTheMeanHas) {
+  EXPECT_EQ(summarise({evaluated(1, 0.2), RoundRecord{.round = 2}, evaluated(3, 0.4)}).averaged, 2);
+  EXPECT_EQ(summarise(std::vector<RoundRecord>(12, evaluated(1, 0.2))).averaged, 10);
+}
+
 TEST(Summarise, FindsTheFirstRoundInWhichFewReached55Percent) {
   EXPECT_EQ(summarise({evaluated(1, 0.5, 0.549), evaluated(2, 0.5, 0.55), evaluated(3, 0.5, 0.6)}).few_round, 2);
   EXPECT_EQ(summarise({evaluated(1, 0.9, 0.54)}).few_round, std::nullopt);

@@ -257,6 +257,24 @@ TEST_F(ExperimentTest, PatienceWithoutAValidationSplitIsRefused) {
                },
                {"eval.patience", "data.validation"});
   EXPECT_FALSE(fs::exists(directory("run").root));
+TEST_F(ExperimentTest, TheBestModelIsChosenByTheCriterion) {
+  const Summary summary = run("run", small_config({{"data.validation", "0.25"}, {"eval.criterion", "macro-f1"}}));
+  double merit = -1;
+  int64_t best = 0;
+  for (const auto& r : directory("run").read_metrics())
+    if (r.validation->f1 > merit) {
+      merit = r.validation->f1;
+      best = r.round;
+    }
+  EXPECT_EQ(summary.best_round, best);
+  EXPECT_EQ(load_model(directory("run").root / "best.safetensors").card.round, best);
+  expect_error(Fault::usage,
+               [&] {
+                 run("none", small_config({{"eval.criterion", "few"}, {"data.validation", "0.1"}}));
+               },
+               {"eval.criterion", "data.validation"});
+}
+
 }
 
 // --- Participation ---

@@ -33,6 +33,7 @@ struct EvalParams {
   std::vector<double> mass{0.75, 0.95};
   std::vector<int64_t> thresholds{100, 20};
   std::vector<int64_t> many, med, few;
+  std::string criterion = "all";
   int64_t patience = 0;
 
   template <class Visitor>
@@ -51,8 +52,13 @@ struct EvalParams {
     v.param("many", many, "groups = lists: classes of Many").at_least(0);
     v.param("med", med, "groups = lists: classes of Med").at_least(0);
     v.param("few", few, "groups = lists: classes of Few").at_least(0);
+    v.param("criterion", criterion,
+            "what makes a round the best one, on the validation split where there is one, else on the test set: "
+            "accuracy over all images, macro F1, or accuracy over the images of Few")
+        .one_of({"all", "macro-f1", "few"});
     v.param("patience", patience,
-            "stop after this many evaluations without a better validation accuracy (0: never); needs data.validation")
+            "stop after this many evaluations without a better criterion on the validation split (0: never); needs "
+            "data.validation")
         .at_least(0);
   }
 };

@@ -59,9 +59,11 @@ RoundRecord round_from_json(const Json& json);
 struct Summary {
   int64_t rounds = 0;
   Accuracy last, mean_last_10;
+  int64_t averaged = 0;  // evaluations in the mean: ten, or fewer in a short run
   int64_t best_round = 0;
   Accuracy best;                     // of best_round, on the test set
   bool best_by_validation = false;   // else it was chosen on the test set, and says so
+  std::string criterion = "all";     // by which it was chosen
   std::optional<int64_t> few_round;  // the first round in which Few reached 0.55
   Groups groups;
   std::vector<std::string> class_names;
