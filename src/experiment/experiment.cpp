@@ -212,7 +212,14 @@ RoundRecord Experiment::train_round(int64_t round) {
   RoundRecord record{.round = round};
   const auto clients =
       choose_clients(static_cast<int64_t>(partition_.size()), settings_.train.participation, round, settings_.seed());
-  const auto prior = method_->shared_prior(state_.global, round);
+  std::vector<int64_t> sizes;
+  sizes.reserve(clients.size());
+  for (const int64_t client : clients)
+    sizes.push_back(static_cast<int64_t>(partition_[static_cast<size_t>(client)].size()));
+  method_->begin_round(round, settings_.seed(), clients, sizes);
+  auto prior = method_->shared_prior(state_.global, round);
+  if (!prior.defined() && settings_.record.prior)
+    prior = prior_from_weights(state_.global.view(state_.global.model->heads.front().name + ".weight"), "share");
   const int64_t client_every = settings_.record.client_accuracy_every;
   Sums sums;
   const auto reports = engine_->train({.round = round,
@@ -252,7 +259,7 @@ void Experiment::record_diagnostics(RoundRecord& record, const std::vector<Clien
   if (every == 0 || record.round % every != 0) return;
   record.diagnostics = over_clients(reports);
   if (!prior.defined()) return;
-  const auto values = prior.to(torch::kDouble).contiguous();
+  const auto values = prior.to(torch::kDouble).cpu().contiguous();
   const auto truth = score_prior(prior, prepared_.counts, static_cast<int64_t>(prepared_.groups.few.size()));
   record.prior =
       PriorRecord{{values.data_ptr<double>(), values.data_ptr<double>() + values.numel()}, truth.l2, truth.tail_hit};
@@ -368,6 +375,9 @@ std::vector<int64_t> choose_clients(int64_t clients, double participation, int64
 RunDirectory new_run_directory(const std::string& wanted, const Settings& settings) {
   if (!wanted.empty()) {
     RunDirectory directory{wanted};
+    if (directory.exists() && directory.checkpoint_rounds().empty() && directory.read_metrics().empty())
+      throw Error(Fault::usage, wanted, "holds a run that has not finished a round",
+                  "continue it unchanged with --resume, remove it to start over, or choose another --out");
     if (directory.exists())
       throw Error(Fault::usage, wanted, "holds a run already", "continue it with --resume, or choose another --out");
     return directory;
@@ -381,6 +391,3 @@ RunDirectory new_run_directory(const std::string& wanted, const Settings& settin
 Summary run_experiment(const Config& config, const RunOptions& options) { return Experiment(config, options).run(); }
 
 }  // namespace fedgrab
-    if (directory.exists() && directory.checkpoint_rounds().empty() && directory.read_metrics().empty())
-      throw Error(Fault::usage, wanted, "holds a run that has not finished a round",
-                  "continue it unchanged with --resume, remove it to start over, or choose another --out");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/prior/prior.h"
@@ -43,6 +44,17 @@ std::vector<Head> FedGrab::heads() const {
   return heads;
 }
 
+void FedGrab::begin_round(int64_t round, uint64_t seed, std::span<const int64_t> clients,
+                          std::span<const int64_t> sizes) {
+  if (!params_.shuffled_weights) return;
+  const auto total = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
+  const auto order = permutation(static_cast<int64_t>(sizes.size()),
+                                 Random(seed, Purpose::averaging, 0, static_cast<uint32_t>(round)));
+  shuffled_shares_.clear();
+  for (size_t i = 0; i < clients.size(); ++i)
+    shuffled_shares_[clients[i]] = static_cast<double>(sizes[static_cast<size_t>(order[i])]) / total;
+}
+
 void FedGrab::prepare(const ClientView& view, const State& local) const {
   if (params_.head == "frozen-mean" && view.round == 1)
     for (const auto& p : local.model->parameters)
@@ -56,6 +68,7 @@ torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
   if (params_.prior == "head")
     return prior_from_weights(global.view("fc.weight"), params_.prior_scale, params_.span_min);
   if (params_.prior == "fixed") return fixed_prior(params_.fixed_prior, global.model->classes);
+  if (params_.prior == "published") return stalled_prior(fixed_prior(params_.fixed_prior, global.model->classes));
   return {};
 }
 
@@ -75,7 +88,9 @@ ClientRule FedGrab::client_rule(const ClientView& view) const {
   return rule;
 }
 
-std::vector<Contribution> FedGrab::contribute(const ClientView& view, const LocalResult& result) const {
+std::vector<Contribution> FedGrab::contribute(const ClientView& own, const LocalResult& result) const {
+  ClientView view = own;
+  if (const auto other = shuffled_shares_.find(own.client); other != shuffled_shares_.end()) view.share = other->second;
   auto sent = Method::contribute(view, result);
   if (params_.head == "frozen-mean" && view.round == 1)
     for (const auto& p : result.local.model->parameters)

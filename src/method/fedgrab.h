@@ -16,6 +16,7 @@ struct FedGrabParams {
   double span_min = 0.1;
   std::vector<double> fixed_prior;
   int64_t warmup_rounds = 0;
+  bool shuffled_weights = false;
 
   template <class Visitor>
   void describe(Visitor& v) {
@@ -30,15 +31,21 @@ struct FedGrabParams {
             "head = trained: the head itself learns from the balanced gradient too, or from the plain one while the "
             "balanced one goes into the backbone alone")
         .one_of({"balanced", "plain"});
-    v.param("prior", prior,
-            "where the class prior comes from: a probe head, the classifying head, fixed_prior, the client's own class "
-            "counts, or none (no class is ever exempt)")
-        .one_of({"probe", "head", "fixed", "local", "none"});
+    v.param(
+         "prior", prior,
+         "where the class prior comes from: a probe head, the classifying head, fixed_prior, fixed_prior through the "
+         "gate of the published code, the client's own class counts, or none (no class is ever exempt)")
+        .one_of({"probe", "head", "fixed", "published", "local", "none"});
     v.param("prior_scale", prior_scale, "sum 1, largest 1, or linear onto [span_min, 1]")
         .one_of({"share", "max", "span"});
     v.param("span_min", span_min, "smallest prior of the span scale").between(0, 1);
-    v.param("fixed_prior", fixed_prior, "prior by class for prior = fixed (empty: 0.1^(c/(M-1)))").between(0, 1);
+    v.param("fixed_prior", fixed_prior,
+            "prior by class for prior = fixed and published (empty: 0.1^(c/(M-1)), which takes class 0 for the "
+            "commonest and the last for the rarest)")
+        .between(0, 1);
     v.param("warmup_rounds", warmup_rounds, "rounds of FedAvg before the balancers start").at_least(0);
+    v.param("shuffled_weights", shuffled_weights,
+            "average each client with the weight of another one, drawn anew each round (a slip of the published code)");
   }
 };
 
@@ -47,6 +54,8 @@ class FedGrab : public Method {
   FedGrab(FedGrabParams params, BalancerParams balancer);
 
   std::vector<Head> heads() const override;
+  void begin_round(int64_t round, uint64_t seed, std::span<const int64_t> clients,
+                   std::span<const int64_t> sizes) override;
   void prepare(const ClientView& view, const State& local) const override;
   ClientRule client_rule(const ClientView& view) const override;
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override;
@@ -64,7 +73,8 @@ class FedGrab : public Method {
 
   FedGrabParams params_;
   BalancedObjective balanced_;
-  std::unique_ptr<Objective> plain_;  // of the probe, and of every head while warming up
+  std::unique_ptr<Objective> plain_;           // of the probe, and of every head while warming up
+  std::map<int64_t, double> shuffled_shares_;  // by client, of this round
 };
 
 }  // namespace fedgrab

@@ -32,9 +32,30 @@ std::unique_ptr<Method> make_fedgrab(const Config& config) {
 
 const std::vector<MethodEntry>& methods() {
   static const std::vector<MethodEntry> entries{
-      {"fedavg", "federated", "weighted average of the clients' models (McMahan 2017)", make_fedavg, {}},
-      {"fedgrab", "federated", "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023", make_fedgrab, {}},
-      {"central", "centralised", "all data in one place: the upper bound", make_central, {}},
+      {"fedavg", "federated", "weighted average of the clients' models (McMahan 2017)", make_fedavg},
+      {"fedgrab", "federated", "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023", make_fedgrab,
+       [](Schema& schema) { schema.add<FedGrabParams>("method.fedgrab"); }},
+      {"fedgrab-published",
+       "federated",
+       "preset: Fed-GraB as in the code its authors published",
+       make_fedgrab,
+       nullptr,
+       {{"method.fedgrab.head", "frozen-mean"},
+        {"method.fedgrab.prior", "published"},
+        {"method.fedgrab.shuffled_weights", "true"},
+        {"objective.sgb.form", "sigmoid"},
+        {"objective.sgb.clamp", "0"}}},
+      {"fedgrab-paper",
+       "federated",
+       "preset: Fed-GraB to the letter of the paper",
+       make_fedgrab,
+       nullptr,
+       {{"method.fedgrab.head", "trained"},
+        {"method.fedgrab.prior", "head"},
+        {"method.fedgrab.prior_scale", "share"},
+        {"objective.sgb.form", "softmax"},
+        {"objective.sgb.clamp", "0"}}},
+      {"central", "centralised", "all data in one place: the upper bound", make_central},
   };
   return entries;
 }
@@ -52,7 +73,8 @@ const MethodEntry& find_method(const std::string& name) {
 
 void declare_methods(Schema& schema) {
   schema.add<MethodParams>("method");
-  schema.add<FedGrabParams>("method.fedgrab");
+  for (const auto& entry : methods())
+    if (entry.declare != nullptr) entry.declare(schema);
   schema.add<ObjectiveParams>("objective");
   declare_objectives(schema);
 }

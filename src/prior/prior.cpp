@@ -35,6 +35,22 @@ torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale,
   return span_min + (1 - span_min) * (values - least) / (largest - least);
 }
 
+torch::Tensor stalled_prior(const torch::Tensor& prior) {
+  const auto given = prior.to(torch::kDouble).contiguous();
+  const auto classes = static_cast<size_t>(given.numel());
+  auto chance = torch::zeros_like(given);
+  std::vector<double> at(classes + 1);  // chance that the index is i when class j is drawn
+  at[0] = 1;
+  for (size_t j = 0; j < classes; ++j)
+    for (size_t i = j + 1; i-- > 0;) {
+      const double exempt = at[i] * given.data_ptr<double>()[i];
+      chance.data_ptr<double>()[j] += exempt;
+      at[i] -= exempt;
+      at[i + 1] += exempt;
+    }
+  return chance.to(prior.scalar_type());
+}
+
 PriorScore score_prior(const torch::Tensor& prior, std::span<const int64_t> true_counts, int64_t k) {
   const auto share = scale_prior(prior.to(torch::kDouble).cpu(), "share").contiguous();
   const std::vector<double> p(share.data_ptr<double>(), share.data_ptr<double>() + share.numel());

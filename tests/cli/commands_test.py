@@ -31,7 +31,7 @@ class Help(Case):
     def test_lists_of_methods_and_losses(self):
         for flag in ("--method", "--objective"):
             text = self.fedgrab("run", flag, "help")
-            for name in ("fedavg", "fedgrab", "central", "softmax", "sgb"):
+            for name in ("fedavg", "fedgrab", "fedgrab-published", "fedgrab-paper", "central", "softmax", "sgb"):
                 self.assertRegex(text, rf"(?m)^  {name} +\w")
 
     def test_version(self):
@@ -241,11 +241,6 @@ class Models(Case):
         for name in CLASSES:
             self.assertRegex(text, rf"(?m)^{name} +\d+ +[01]\.\d{{3}}$")
 
-    def test_predict(self):
-        write_ppm(self.folder / "a.ppm", (255, 0, 0), size=50)
-        write_png(self.folder / "b.png", (255, 0, 0), size=50)
-        lines = self.fedgrab("predict", self.runs / "shapes", "a.ppm", "b.png", "--json", "--top", 10).splitlines()
-        first, second = map(json.loads, lines)
     def test_eval_from_another_folder(self):
         there = self.fedgrab("eval", "resnet8", "--json", folder=self.runs)
         self.assertEqual(there, self.fedgrab("eval", self.runs / "resnet8", "--json"))
@@ -254,6 +249,11 @@ class Models(Case):
         found = self.fedgrab("eval", "--set", "engine.workers=1", "eval.every=2", "shapes", "--json", folder=self.runs)
         self.assertEqual(self.fedgrab("eval", "shapes", "--json", folder=self.runs), found)
 
+    def test_predict(self):
+        write_ppm(self.folder / "a.ppm", (255, 0, 0), size=50)
+        write_png(self.folder / "b.png", (255, 0, 0), size=50)
+        lines = self.fedgrab("predict", self.runs / "shapes", "a.ppm", "b.png", "--json", "--top", 10).splitlines()
+        first, second = map(json.loads, lines)
         self.assertEqual(("a.ppm", "b.png"), (first["image"], second["image"]))
         self.assertEqual(first["classes"], second["classes"], "the same pixels in another format")
         self.assertEqual(sorted(CLASSES), sorted(c["name"] for c in first["classes"]))

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -134,7 +135,6 @@ TEST_F(ExperimentTest, ALogShorterThanTheCheckpointIsRefused) {
   expect_error(Fault::checkpoint, [&] { run("run", small_config(), true); }, {"metrics.jsonl", "round 4"});
 }
 
-TEST_F(ExperimentTest, DataThatChangedUnderARunIsRefused) {
 TEST_F(ExperimentTest, BehindABrokenCheckpointTheOlderOneIsNamed) {
   const Config config = small_config({{"method", "fedavg"}});
   run("whole", config);
@@ -148,6 +148,7 @@ TEST_F(ExperimentTest, BehindABrokenCheckpointTheOlderOneIsNamed) {
   expect_same_run(directory("whole"), directory("run"));
 }
 
+TEST_F(ExperimentTest, DataThatChangedUnderARunIsRefused) {
   run("run", small_config());
   expect_error(Fault::data,
                [&] {
@@ -222,6 +223,22 @@ TEST_F(ExperimentTest, WritesTensorBoardEventsUnlessToldNotTo) {
   EXPECT_EQ(events("without"), 0U);
 }
 
+TEST_F(ExperimentTest, RecordsThePriorOfTheHeadForAnyMethodWhenAsked) {
+  run("run", small_config({{"method", "fedavg"}, {"record.prior", "true"}}));
+  for (const auto& r : directory("run").read_metrics()) {
+    ASSERT_TRUE(r.prior);
+    ASSERT_EQ(r.prior->p.size(), 10U);
+    EXPECT_NEAR(std::accumulate(r.prior->p.begin(), r.prior->p.end(), 0.0), 1, 1e-5);
+    EXPECT_GT(r.prior->l2, 0);
+    EXPECT_GE(r.prior->tail_hit, 0);
+  }
+  run("plain", small_config({{"method", "fedavg"}}));
+  EXPECT_FALSE(directory("plain").read_metrics().front().prior);
+  // a method's own prior is the one it used
+  run("own", small_config({{"method", "fedgrab"}, {"method.fedgrab.prior", "fixed"}, {"record.prior", "true"}}));
+  EXPECT_NEAR(directory("own").read_metrics().back().prior->p.back(), 0.1, 1e-6);
+}
+
 // --- Validation ---
 
 TEST_F(ExperimentTest, TheValidationSplitChoosesTheBestModel) {
@@ -238,6 +255,24 @@ TEST_F(ExperimentTest, TheValidationSplitChoosesTheBestModel) {
   const auto model = load_model(directory("run").root / "best.safetensors");
   EXPECT_EQ(model.card.round, best);
   EXPECT_EQ(directory("run").read_summary()["best"]["chosen_on"], "validation");
+}
+
+TEST_F(ExperimentTest, TheBestModelIsChosenByTheCriterion) {
+  const Summary summary = run("run", small_config({{"data.validation", "0.25"}, {"eval.criterion", "macro-f1"}}));
+  double merit = -1;
+  int64_t best = 0;
+  for (const auto& r : directory("run").read_metrics())
+    if (r.validation->f1 > merit) {
+      merit = r.validation->f1;
+      best = r.round;
+    }
+  EXPECT_EQ(summary.best_round, best);
+  EXPECT_EQ(load_model(directory("run").root / "best.safetensors").card.round, best);
+  expect_error(Fault::usage,
+               [&] {
+                 run("none", small_config({{"eval.criterion", "few"}, {"data.validation", "0.1"}}));
+               },
+               {"eval.criterion", "data.validation"});
 }
 
 TEST_F(ExperimentTest, PatienceStopsARunThatGetsNoBetter) {
@@ -257,24 +292,6 @@ TEST_F(ExperimentTest, PatienceWithoutAValidationSplitIsRefused) {
                },
                {"eval.patience", "data.validation"});
   EXPECT_FALSE(fs::exists(directory("run").root));
-TEST_F(ExperimentTest, TheBestModelIsChosenByTheCriterion) {
-  const Summary summary = run("run", small_config({{"data.validation", "0.25"}, {"eval.criterion", "macro-f1"}}));
-  double merit = -1;
-  int64_t best = 0;
-  for (const auto& r : directory("run").read_metrics())
-    if (r.validation->f1 > merit) {
-      merit = r.validation->f1;
-      best = r.round;
-    }
-  EXPECT_EQ(summary.best_round, best);
-  EXPECT_EQ(load_model(directory("run").root / "best.safetensors").card.round, best);
-  expect_error(Fault::usage,
-               [&] {
-                 run("none", small_config({{"eval.criterion", "few"}, {"data.validation", "0.1"}}));
-               },
-               {"eval.criterion", "data.validation"});
-}
-
 }
 
 // --- Participation ---

@@ -43,6 +43,25 @@ TEST_F(SettingsTest, APresetBeatsTheDefaultAndTheUserBeatsThePreset) {
     }
 }
 
+TEST_F(SettingsTest, ThePresetsOfFedGrabAreThePublishedCodeAndThePaper) {
+  const auto text = [](const char* method, const char* key) {
+    return to_text(resolve_config(std::nullopt, {{"method", method}}).get(key));
+  };
+  EXPECT_EQ(text("fedgrab-published", "method.fedgrab.head"), "\"frozen-mean\"");
+  EXPECT_EQ(text("fedgrab-published", "method.fedgrab.prior"), "\"published\"");
+  EXPECT_EQ(text("fedgrab-published", "method.fedgrab.shuffled_weights"), "true");
+  EXPECT_EQ(text("fedgrab-published", "objective.sgb.form"), "\"sigmoid\"");
+  EXPECT_EQ(text("fedgrab-published", "objective.sgb.clamp"), "0.0");
+  EXPECT_EQ(text("fedgrab-paper", "method.fedgrab.head"), "\"trained\"");
+  EXPECT_EQ(text("fedgrab-paper", "method.fedgrab.prior"), "\"head\"");
+  EXPECT_EQ(text("fedgrab-paper", "method.fedgrab.prior_scale"), "\"share\"");
+  EXPECT_EQ(text("fedgrab-paper", "objective.sgb.form"), "\"softmax\"");
+  EXPECT_EQ(text("fedgrab-paper", "objective.sgb.clamp"), "0.0");
+  const Config mine =
+      resolve_config(std::nullopt, {{"method", "fedgrab-published"}, {"method.fedgrab.shuffled_weights", "false"}});
+  EXPECT_EQ(to_text(mine.get("method.fedgrab.shuffled_weights")), "false");
+}
+
 TEST_F(SettingsTest, NamesWhatIsWrong) {
   expect_error(Fault::usage, [] { resolve_config(std::nullopt, {{"train.lrr", "1"}}); }, {"train.lrr", "train.lr"});
   expect_error(Fault::usage, [] { resolve_config(std::nullopt, {{"train.momentum", "2"}}); }, {"train.momentum", "2"});
@@ -91,13 +110,6 @@ TEST_F(Resumed, RefusesWhatWouldMakeTheFinishedRoundsUntrue) {
   EXPECT_EQ(read_settings(resume({{"train.lr", "0.2"}})).train.lr, 0.2);  // the same value is no change
 }
 
-TEST_F(Resumed, RefusesMoreRoundsUnderTheCosineWhichTheyWouldBend) {
-  saved_ = scratch_.write("config.toml", resolve_config(std::nullopt, {{"train.schedule", "cosine"}}).to_toml());
-  expect_error(Fault::usage, [&] { resume({{"train.rounds", "1000"}}); }, {"train.rounds"});
-}
-
-}  // namespace
-}  // namespace fedgrab
 TEST_F(Resumed, KnowsThePathsItRecordedInAnyForm) {
   const Config recorded = with_absolute_paths(resolve_config(std::nullopt, {{"data.path", "some/../data"}}));
   EXPECT_EQ(read_settings(recorded).data.path, (std::filesystem::current_path() / "data").string());
@@ -107,3 +119,10 @@ TEST_F(Resumed, KnowsThePathsItRecordedInAnyForm) {
   expect_error(Fault::usage, [&] { resume({{"data.path", "other"}}); }, {"data.path", "other"});
 }
 
+TEST_F(Resumed, RefusesMoreRoundsUnderTheCosineWhichTheyWouldBend) {
+  saved_ = scratch_.write("config.toml", resolve_config(std::nullopt, {{"train.schedule", "cosine"}}).to_toml());
+  expect_error(Fault::usage, [&] { resume({{"train.rounds", "1000"}}); }, {"train.rounds"});
+}
+
+}  // namespace
+}  // namespace fedgrab

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "fedgrab/prior/prior.h"
 #include "tests/data/scratch_folder.h"
@@ -304,6 +306,42 @@ TEST(FedGrabHead, FrozenMeanPaysForTheHeadsInTheFirstRound) {
 }
 
 // ---- memory and diagnostics
+
+// ---- the slips of the published code
+
+TEST(FedGrabPublished, PriorIsTheFixedOneThroughItsGate) {
+  const auto method = make({.head = "frozen-mean", .prior = "published"});
+  const State global = initial_state(model_of(method), seed);
+  expect_values(method.shared_prior(global, 1),
+                {1, std::sqrt(0.1), std::sqrt(0.1) * 0.1 + (1 - std::sqrt(0.1)) * std::sqrt(0.1)});
+  EXPECT_EQ(method.heads().size(), 1U);
+}
+
+TEST(FedGrabPublished, AveragesEachClientWithTheWeightOfAnother) {
+  const std::vector<int64_t> clients{1, 4, 6, 7}, sizes{10, 20, 30, 40};
+  const auto weights = [&](bool shuffled, int64_t round) {
+    auto method = make({.prior = "none", .shuffled_weights = shuffled});
+    const State global = initial_state(model_of(method), seed);
+    method.begin_round(round, seed, clients, sizes);
+    std::vector<double> given;
+    for (size_t k = 0; k < clients.size(); ++k) {
+      Client client{.index = clients[k], .share = static_cast<double>(sizes[k]) / 100};
+      given.push_back(method.contribute(client.view(global, round), {global, 1, 0.1, 0.0}).front().weight);
+    }
+    return given;
+  };
+  const std::vector<double> own{0.1, 0.2, 0.3, 0.4};
+  EXPECT_EQ(weights(false, 1), own);
+  std::set<std::vector<double>> orders;
+  for (int64_t round = 1; round <= 8; ++round) {
+    auto given = weights(true, round);
+    EXPECT_EQ(weights(true, round), given);
+    orders.insert(given);
+    std::sort(given.begin(), given.end());
+    EXPECT_EQ(given, own);
+  }
+  EXPECT_GT(orders.size(), 3U);
+}
 
 TEST(FedGrabMemory, IsKeptOverRoundsUnlessReset) {
   const auto batch = some_batch();

@@ -29,6 +29,17 @@ TEST(Prior, ScalesByHand) {
   expect_values(scale_prior(values, "span", 0.0), {1, 1.0 / 3, 0, 0});
 }
 
+TEST(Prior, StalledIsThatOfThePublishedGate) {
+  const auto given = torch::pow(0.1, torch::arange(10, torch::kDouble) / 9);
+  const std::vector<double> published{1, .77, .64, .55, .48, .42, .38, .35, .32, .29};
+  const auto chance = stalled_prior(given);
+  for (size_t j = 0; j < published.size(); ++j)
+    EXPECT_NEAR(chance[static_cast<int64_t>(j)].item<double>(), published[j], 0.005) << "class " << j;
+  // by hand: the second class meets 0.8 or, after an exemption, 0.5
+  expect_values(stalled_prior(torch::tensor({0.8F, 0.5F})), {0.8, 0.8 * 0.5 + 0.2 * 0.8});
+  expect_values(stalled_prior(torch::full({1000}, 0.3F)), std::vector<double>(1000, 0.3));
+}
+
 TEST(Prior, OfEqualRowsIsUniformInEveryScale) {
   const auto rows = torch::tensor({0.1F, 0.7F, -0.3F}).repeat({5, 1});
   for (const auto* scale : {"share", "max", "span"}) {

@@ -22,6 +22,7 @@ enum class Purpose : uint32_t {
   noise,
   synthetic,
   dropout,
+  averaging,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

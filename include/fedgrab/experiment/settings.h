@@ -66,6 +66,7 @@ struct EvalParams {
 struct RecordParams {
   bool tensorboard = true;
   int64_t diagnostics_every = 1;
+  bool prior = false;
   int64_t client_accuracy_every = 0;
 
   template <class Visitor>
@@ -74,6 +75,8 @@ struct RecordParams {
     v.param("diagnostics_every", diagnostics_every,
             "rounds between records of balancers and prior (0: never); above 1,000 classes at most every tenth round")
         .at_least(0);
+    v.param("prior", prior,
+            "record the prior that DPA reads from the classifying head, also where the method has no use for one");
     v.param("client_accuracy_every", client_accuracy_every,
             "rounds between tests of every client's model after local training (0: never)")
         .at_least(0);
@@ -116,11 +119,11 @@ using Assignments = std::vector<std::pair<std::string, std::string>>;
 /// Default < preset of the chosen method < file < flags.
 Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags);
 
+/// For the record of a run: whoever reads it may stand in another folder.
+Config with_absolute_paths(Config config);
+
 /// The configuration of an interrupted run with what the user asks for now. Only parameters that leave the finished
 /// rounds true may differ (rounds, engine, record, checkpoint); any other throws a usage Error.
 Config resumed_config(const std::filesystem::path& saved, const Config& asked_for);
 
 }  // namespace fedgrab
-/// For the record of a run: whoever reads it may stand in another folder.
-Config with_absolute_paths(Config config);
-

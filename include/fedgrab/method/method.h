@@ -75,6 +75,9 @@ class Method {
   /// The heads of the model; the first one classifies.
   virtual std::vector<Head> heads() const { return {Head{}}; }
 
+  /// Called before each round with the clients that take part and the number of their samples.
+  virtual void begin_round(int64_t /*round*/, uint64_t /*seed*/, std::span<const int64_t> /*clients*/,
+                           std::span<const int64_t> /*sizes*/) {}
   /// Called before local training; may change the copy of the global model that the client starts from.
   virtual void prepare(const ClientView& /*view*/, const State& /*local*/) const {}
   virtual ClientRule client_rule(const ClientView& view) const;
@@ -107,8 +110,9 @@ struct MethodEntry {
   std::string group;
   std::string summary;
   std::unique_ptr<Method> (*make)(const Config& config);
+  void (*declare)(Schema& schema) = nullptr;  // its parameters, where it has any and no entry before it has the same
   /// Values a preset changes before the user's own are applied.
-  std::vector<std::pair<std::string, std::string>> preset;
+  std::vector<std::pair<std::string, std::string>> preset{};
 };
 const std::vector<MethodEntry>& methods();
 const MethodEntry& find_method(const std::string& name);

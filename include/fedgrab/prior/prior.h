@@ -16,6 +16,10 @@ torch::Tensor prior_from_weights(const torch::Tensor& weights, const std::string
 /// The same scales for any non-negative vector (class counts, a hand-set profile).
 torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale, double span_min = 0.1);
 
+/// The chance of each class to be exempt where the index into `prior` advances only after an exemption, as it does in
+/// the published code: class j meets prior[i] when i of the classes before it were exempt.
+torch::Tensor stalled_prior(const torch::Tensor& prior);
+
 struct PriorScore {
   double l2 = 0;        // distance between the prior as a share and the true class shares
   double tail_hit = 0;  // share of the true k rarest classes that are among the k smallest of the prior
