@@ -1,7 +1,8 @@
-# LibTorch from CMAKE_PREFIX_PATH, else the torch of python3, else the system's. Then one precompiled header for all.
+# LibTorch from CMAKE_PREFIX_PATH, else the torch of python3 unless it has the old C++ ABI, else the system's. Then one
+# precompiled header for all.
 find_package(Torch QUIET HINTS ${CMAKE_PREFIX_PATH} NO_CMAKE_SYSTEM_PATH NO_CMAKE_ENVIRONMENT_PATH NO_SYSTEM_ENVIRONMENT_PATH)
 if(NOT Torch_FOUND)
-  execute_process(COMMAND python3 -c "import torch; print(torch.utils.cmake_prefix_path)"
+  execute_process(COMMAND python3 -c "import torch; torch.compiled_with_cxx11_abi() and print(torch.utils.cmake_prefix_path)"
                   OUTPUT_VARIABLE torch_of_python OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   find_package(Torch REQUIRED HINTS ${torch_of_python})
 endif()
