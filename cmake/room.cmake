@@ -19,7 +19,7 @@ function(fedgrab_room name)
   target_include_directories(fedgrab_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                     $<INSTALL_INTERFACE:include>)
   target_compile_features(fedgrab_${name} PUBLIC cxx_std_20)
-  target_compile_options(fedgrab_${name} PRIVATE ${FEDGRAB_WARNINGS})
+  target_compile_options(fedgrab_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${FEDGRAB_WARNINGS}>)
   target_link_libraries(fedgrab_${name} PUBLIC ${room_LINK})
   if(room_TORCH)
     fedgrab_use_torch(fedgrab_${name})

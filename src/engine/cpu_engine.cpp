@@ -7,7 +7,8 @@
 #include <limits>
 #include <numeric>
 
-#include "fedgrab/core/error.h"
+#include "cohort.h"
+#include "engines.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
 #include "fedgrab/data/batch.h"
@@ -17,28 +18,6 @@ namespace fedgrab {
 namespace {
 
 constexpr int64_t evaluation_batch = 250;
-
-/// Positions in the cohort, the largest clients first, so that no worker starts a long one when the others are done.
-std::vector<size_t> by_size(const std::vector<int64_t>& clients, const Partition& partition) {
-  std::vector<size_t> order(clients.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return partition[static_cast<size_t>(clients[a])].size() > partition[static_cast<size_t>(clients[b])].size();
-  });
-  return order;
-}
-
-/// What the last step breaks shows in no loss: it is noticed here, where the sums refuse it.
-void fold(const Contribution& sent, const ClientView& view, int64_t steps, Sums& sums) {
-  try {
-    sums.add(sent.name, sent.values, sent.weight);
-  } catch (const Error&) {
-    throw Error(
-        Fault::other, "training",
-        fmt::format("the weights are not finite after round {}, client {}, step {}", view.round, view.client, steps),
-        "lower train.lr or set train.clip");
-  }
-}
 
 /// Every step frees and allocates the same tensors. By default the C library hands large ones back to the kernel each
 /// time, and workers then wait for each other while pages are mapped: two workers gain a third of their speed from
@@ -80,9 +59,7 @@ class CpuEngine : public Engine {
 std::vector<ClientReport> CpuEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const auto& clients = task.clients;
   const auto order = by_size(clients, federation_.partition);
-  const auto total = std::accumulate(clients.begin(), clients.end(), int64_t{0}, [&](int64_t sum, int64_t client) {
-    return sum + static_cast<int64_t>(federation_.partition[static_cast<size_t>(client)].size());
-  });
+  const auto total = total_samples(clients, federation_.partition);
   std::vector<ClientReport> reports(clients.size());
   std::vector<TensorMap> memories(clients.size());
   parallel_for(static_cast<int64_t>(clients.size()), workers_, [&](int64_t item, int worker) {
@@ -107,14 +84,7 @@ ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, doub
   auto& local = trainer(worker);
   ClientReport report = local.run(view, task.method);
 
-  const LocalResult result{local.network().state(), report.steps, learning_rate(federation_.train, task.round),
-                           federation_.train.momentum};
-  for (const auto& sent : task.method.contribute(view, result)) {
-    fold(sent, view, report.steps, sums);
-    report.bytes_up += sent.bytes;
-  }
-  report.bytes_down = task.method.bytes_down(*federation_.model);
-  report.diagnostics = task.method.diagnose(view);
+  contribute(federation_, task, view, local.network().state(), report, sums);
   if (task.evaluate_clients) {
     const Split& test = federation_.data.test;
     std::vector<int32_t> classes(static_cast<size_t>(test.count()));
@@ -122,13 +92,7 @@ ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, doub
     for (int64_t first = 0; first < test.count(); first += evaluation_batch)
       predict_range(local.network(), test, first, std::min(evaluation_batch, test.count() - first),
                     classes.data() + first, loss);
-    std::vector<double> right(counts.size()), all(counts.size());
-    for (size_t i = 0; i < classes.size(); ++i) {
-      const auto label = static_cast<size_t>(test.labels[i]);
-      all[label] += 1;
-      right[label] += classes[i] == test.labels[i] ? 1 : 0;
-    }
-    for (size_t c = 0; c < right.size(); ++c) report.accuracy.push_back(all[c] > 0 ? right[c] / all[c] : 0);
+    report.accuracy = class_accuracy(classes, test.labels, federation_.data.classes());
   }
   return report;
 }
@@ -170,7 +134,7 @@ Predictions CpuEngine::predict(const State& state, const Split& split) {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation) {
+std::unique_ptr<Engine> make_cpu_engine(const EngineParams& params, const Federation& federation) {
   const int workers = params.workers > 0 ? static_cast<int>(params.workers) : available_cores();
   return std::make_unique<CpuEngine>(workers, federation);
 }

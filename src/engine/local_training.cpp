@@ -1,10 +1,8 @@
 #include "local_training.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 
-#include "fedgrab/core/error.h"
+#include "cohort.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/random.h"
 #include "fedgrab/data/batch.h"
@@ -40,11 +38,7 @@ ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
       const auto position = static_cast<uint32_t>(static_cast<size_t>(epoch) * samples.size() + first);
       const double loss =
           step(view, rule, std::span(samples).subspan(first, count), position, static_cast<uint32_t>(report.steps), lr);
-      if (!std::isfinite(loss))
-        throw Error(Fault::other, "training",
-                    fmt::format("the loss is {} in round {}, client {}, step {}", loss, view.round, view.client,
-                                report.steps + 1),
-                    "lower train.lr or set train.clip");
+      if (!std::isfinite(loss)) throw_bad_loss(loss, view, report.steps + 1);
       loss_sum += loss * static_cast<double>(count);
       report.samples += static_cast<int64_t>(count);
       ++report.steps;

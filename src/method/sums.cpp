@@ -14,6 +14,7 @@ constexpr auto fixed_limit = static_cast<int64_t>(limit * scale);
 }  // namespace
 
 void OrderFreeSum::add(const torch::Tensor& values, double weight) {
+  if (values.is_cuda()) return add_on_device(values.flatten(), weight);
   const auto flat = values.contiguous();
   const auto* data = flat.data_ptr<float>();
   const auto n = static_cast<size_t>(flat.numel());
@@ -32,8 +33,20 @@ void OrderFreeSum::add(const torch::Tensor& values, double weight) {
   if (!fits) throw Error(Fault::other, "training", "weights are no longer finite", "lower train.lr or set train.clip");
 }
 
+void OrderFreeSum::add_on_device(const torch::Tensor& values, double weight) {
+  const std::lock_guard lock(guard_);
+  const auto added = ((values.to(torch::kDouble) * weight) * scale).round_();
+  // Not in place: where it does not fit, the sum stays as it was.
+  auto sum = added.to(torch::kLong);
+  if (device_total_.defined()) sum.add_(device_total_);
+  if (!(added.abs() < static_cast<double>(fixed_limit)).logical_and(sum.abs() < fixed_limit).all().item<bool>())
+    throw Error(Fault::other, "training", "weights are no longer finite", "lower train.lr or set train.clip");
+  device_total_ = sum;
+}
+
 torch::Tensor OrderFreeSum::value() const {
   const std::lock_guard lock(guard_);
+  if (device_total_.defined()) return (device_total_.to(torch::kDouble) / scale).to(torch::kFloat).cpu();
   auto values = torch::empty({static_cast<int64_t>(total_.size())}, torch::kFloat);
   auto* data = values.data_ptr<float>();
   for (size_t i = 0; i < total_.size(); ++i) data[i] = static_cast<float>(static_cast<double>(total_[i]) / scale);

@@ -60,8 +60,28 @@ void initialise(torch::Tensor values, const ParameterInfo& parameter, uint64_t s
   }
   const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(parameter.fan_in)));
   Random random(seed, Purpose::initialise, name_hash(parameter.name), owner);
-  auto* data = values.data_ptr<float>();
+  auto drawn = torch::empty(values.sizes(), torch::kFloat);
+  auto* data = drawn.data_ptr<float>();
   for (int64_t i = 0; i < parameter.size; ++i) data[i] = (2 * random.uniform() - 1) * bound;
+  values.copy_(drawn);  // which may be on a device
+}
+
+void make_etf(torch::Tensor weight, uint64_t seed) {
+  const int64_t rows = weight.size(0), columns = weight.size(1);
+  if (columns < rows || rows < 2)
+    throw Error(Fault::usage, "head", fmt::format("a simplex of {} classes needs as many features, there are {}", rows, columns),
+                "choose a wider model or a random head");
+  Random random(seed, Purpose::initialise, name_hash("etf"));
+  auto basis = torch::empty({rows, columns}, torch::kDouble);
+  auto* data = basis.data_ptr<double>();
+  for (int64_t i = 0; i < basis.numel(); ++i) data[i] = random.normal();
+  for (int64_t i = 0; i < rows; ++i) {  // Gram-Schmidt, twice: once leaves rounding behind
+    auto row = basis[i];
+    for (int pass = 0; pass < 2 && i > 0; ++pass) row.sub_(basis.narrow(0, 0, i).t().mv(basis.narrow(0, 0, i).mv(row)));
+    row.div_(row.norm());
+  }
+  const auto centred = basis - basis.mean(0, true);
+  weight.copy_(centred / centred.norm(2, {1}, true));
 }
 
 State initial_state(std::shared_ptr<const Model> model, uint64_t seed) {

@@ -74,7 +74,7 @@ struct Outcome {
 Outcome train_round(const World& world, const Federation& federation, int64_t workers,
                     const std::vector<int64_t>& clients, ClientStore& store, const Method& method, int64_t round = 1,
                     bool evaluate = false) {
-  const auto engine = make_engine({.workers = workers}, federation);
+  const auto engine = make_engine({.device = "cpu", .workers = workers}, federation);
   Sums sums;
   Outcome outcome;
   outcome.reports = engine->train(
@@ -178,7 +178,7 @@ TEST(CpuEngine, TestsClientsWhereAsked) {
   World world = shapes_world();
   world.train.lr = 0;  // every client's model is the global one
   const auto federation = world.federation();
-  const auto predictions = make_engine({.workers = 1}, federation)->predict(world.global, world.data.test);
+  const auto predictions = make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
   std::vector<double> right(10);
   for (size_t i = 0; i < predictions.classes.size(); ++i)
     if (predictions.classes[i] == world.data.test.labels[i]) right[static_cast<size_t>(world.data.test.labels[i])] += 1;
@@ -223,9 +223,9 @@ TEST(CpuEngine, PredictsTheSameWithAnyNumberOfWorkers) {
   World world = shapes_world();
   world.data.test = make_shapes(1, 52, 2).test;  // 520 images: more than two batches, the last one partial
   const auto federation = world.federation();
-  const auto expected = make_engine({.workers = 1}, federation)->predict(world.global, world.data.test);
+  const auto expected = make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
   for (const int64_t workers : {2, 3}) {
-    const auto predictions = make_engine({.workers = workers}, federation)->predict(world.global, world.data.test);
+    const auto predictions = make_engine({.device = "cpu", .workers = workers}, federation)->predict(world.global, world.data.test);
     EXPECT_EQ(predictions.classes, expected.classes);
     EXPECT_EQ(predictions.loss, expected.loss);
   }
@@ -249,7 +249,7 @@ TEST(CpuEngine, PredictsTheSameWithAnyNumberOfWorkers) {
 TEST(CpuEngine, PredictingBetweenRoundsChangesNothing) {
   const World world = shapes_world();
   const auto federation = world.federation();
-  const auto engine = make_engine({.workers = 1}, federation);
+  const auto engine = make_engine({.device = "cpu", .workers = 1}, federation);
   ClientStore store;
   const std::vector<int64_t> clients{0};
   engine->predict(initial_state(world.model, 99), world.data.test);
@@ -364,8 +364,8 @@ TEST(CpuEngine, NamesRoundClientAndStepWhereOnlyTheLastStepBreaksTheWeights) {
 TEST(CpuEngine, SaysWhatItIs) {
   const World world = shapes_world();
   const auto federation = world.federation();
-  EXPECT_EQ(make_engine({.workers = 1}, federation)->describe(), "cpu, 1 worker");
-  EXPECT_EQ(make_engine({.workers = 3}, federation)->describe(), "cpu, 3 workers");
+  EXPECT_EQ(make_engine({.device = "cpu", .workers = 1}, federation)->describe(), "cpu, 1 worker");
+  EXPECT_EQ(make_engine({.device = "cpu", .workers = 3}, federation)->describe(), "cpu, 3 workers");
 }
 
 }  // namespace

@@ -16,13 +16,23 @@
 namespace fedgrab {
 
 struct EngineParams {
-  std::string device = "cpu";
+  std::string device = "auto";
   int64_t workers = 0;
+  std::string precision = "bf16";
+  int64_t slots = 40, groups = 4;
+  double memory = 0;
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("device", device, "where clients are trained").one_of({"cpu"});
-    v.param("workers", workers, "clients trained at once, one thread each (0: one per core)").between(0, 1024);
+    v.param("device", device, "where clients are trained; auto: cuda where there is one")
+        .one_of({"auto", "cpu", "cuda"});
+    v.param("workers", workers, "cpu: clients trained at once, one thread each (0: one per core)").between(0, 1024);
+    v.param("precision", precision, "cuda: operands of convolutions; sums and weights are always float")
+        .one_of({"fp32", "tf32", "bf16"});
+    v.param("slots", slots, "cuda: clients trained at once, at most").between(1, 4096);
+    v.param("groups", groups, "cuda: streams the slots are dealt to, so that one computes while another waits for memory")
+        .between(1, 64);
+    v.param("memory", memory, "cuda: GiB of device memory to stay within (0: what is free)").between(0, 100000);
   }
 };
 

@@ -15,13 +15,17 @@ namespace fedgrab {
 class OrderFreeSum {
  public:
   /// Adds weight · values; safe from several threads. Throws Error when a value is not finite or too large to be a
-  /// trained weight (|Σ| must stay below 2²²).
+  /// trained weight (|Σ| must stay below 2²²). Values on a device are added there, to the same bits; all of them on one.
   void add(const torch::Tensor& values, double weight);
+  /// On the CPU.
   torch::Tensor value() const;
 
  private:
+  void add_on_device(const torch::Tensor& values, double weight);
+
   mutable std::mutex guard_;
   std::vector<int64_t> total_;
+  torch::Tensor device_total_;
 };
 
 /// The sums of one round, by name of the contribution.

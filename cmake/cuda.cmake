@@ -1,0 +1,10 @@
+# The CUDA engine is built whenever LibTorch has CUDA and is new enough for it.
+set(FEDGRAB_CUDA OFF)
+if(TARGET torch_cuda AND Torch_VERSION VERSION_GREATER_EQUAL 2.4)
+  set(CMAKE_CUDA_STANDARD 17)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -Xcompiler=-fPIC")
+  enable_language(CUDA)
+  set(FEDGRAB_CUDA ON)
+endif()
+message(STATUS "CUDA engine: ${FEDGRAB_CUDA}")

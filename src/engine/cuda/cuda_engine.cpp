@@ -1,0 +1,226 @@
+/// Many clients as one problem on the device. A cohort is trained in waves of at most `slots` clients, the largest
+/// first, so that clients of a wave end at about the same time; memory grows with slots, not with clients. A wave is
+/// cut into a few groups, each a batched problem on a stream of its own: while one waits for memory, another computes. The
+/// group of the largest clients comes first at the device, since the round cannot end before they do.
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "../cohort.h"
+#include "../engines.h"
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/progress.h"
+#include "slot_training.h"
+
+namespace fedgrab {
+namespace {
+
+using namespace cuda;
+
+constexpr int64_t evaluation_batch = 500;
+constexpr int64_t lowest_priority = 3;  // LibTorch has streams of priority 0 to −3
+constexpr int64_t steps_per_look = 32;  // at the interrupt flag
+constexpr double share_of_free = 0.9;
+
+Precision precision_of(const std::string& name) {
+  return name == "fp32" ? Precision::fp32 : name == "tf32" ? Precision::tf32 : Precision::bf16;
+}
+
+/// Bytes one slot takes: weights, momentum and the bf16 copy; the gradient where it is kept; activations.
+int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train) {
+  const auto& layout = network.layout();
+  const int64_t per_weight = network.precision() == Precision::bf16 ? 10 : 8;
+  const int64_t gradient = 4 * (layout.trained() - (train.clip > 0 ? 0 : layout.convolutions()));
+  return layout.size() * per_weight + gradient + train.batch * network.activation_bytes();
+}
+
+class CudaEngine : public Engine {
+ public:
+  CudaEngine(const EngineParams& params, const Federation& federation)
+      : federation_(federation),
+        stream_(c10::cuda::getStreamFromPool()),
+        name_(params.precision),
+        network_(federation.model, precision_of(params.precision)),
+        train_(federation.data.train, federation.data.normalisation, federation.data.augmentation),
+        evaluation_weights_(1, network_.layout().size(), network_.precision(), false) {
+    groups_wanted_ = params.groups;
+    slots_ = std::min<int64_t>(params.slots, static_cast<int64_t>(federation.partition.size()));
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    double budget = static_cast<double>(free) * share_of_free;
+    if (params.memory > 0) budget = std::min(budget, params.memory * 0x1.0p30);
+    const auto fit = static_cast<int64_t>(budget / static_cast<double>(slot_bytes(network_, federation.train)));
+    if (fit < 1 && params.memory > 0)
+      throw Error(Fault::usage, "engine.memory",
+                  fmt::format("one client needs {:.1f} GiB",
+                              static_cast<double>(slot_bytes(network_, federation.train)) * 0x1.0p-30),
+                  "raise it or lower train.batch");
+    slots_ = std::clamp<int64_t>(slots_, 1, std::max<int64_t>(fit, 1));
+    c10::cuda::device_synchronize();  // what was uploaded so far went through another stream
+  }
+
+  std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
+  Predictions predict(const State& state, const Split& split) override;
+  std::string describe() const override { return fmt::format("cuda, {}, {} slots", name_, slots_); }
+
+ private:
+  void make_groups();
+  void train_wave(const RoundTask& task, std::span<const size_t> places, Sums& sums, const ClientStore& store,
+                  std::vector<ClientReport>& reports, std::vector<TensorMap>& memories);
+  Predictions predict(const torch::Tensor& flat, const Split& split);
+  const DeviceImages& resident(const Split& split);
+
+  const Federation& federation_;
+  c10::cuda::CUDAStream stream_;
+  std::string name_;
+  SlotNetwork network_;
+  DeviceImages train_;
+  SlotWeights evaluation_weights_;
+  std::map<const uint8_t*, DeviceImages> resident_;  // splits that were evaluated, by their bytes
+  int64_t slots_ = 1, groups_wanted_ = 1;
+  std::vector<std::unique_ptr<SlotTraining>> groups_;
+};
+
+std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
+  const c10::cuda::CUDAStreamGuard guard(stream_);
+  const auto order = by_size(task.clients, federation_.partition);
+  std::vector<ClientReport> reports(order.size());
+  std::vector<TensorMap> memories(order.size());
+  size_t next = 0;
+  while (next < order.size()) {
+    const auto first = next;
+    next = std::min(order.size(), first + static_cast<size_t>(slots_));
+    try {
+      make_groups();
+      train_wave(task, std::span(order).subspan(first, next - first), sums, store, reports, memories);
+    } catch (const c10::OutOfMemoryError&) {
+      // Only memory that a step needs can be short, and no client has been added to the sums before its wave ended.
+      if (slots_ == 1) throw Error(Fault::other, "device memory", "not enough for one client", "lower train.batch");
+      groups_.clear();
+      c10::cuda::CUDACachingAllocator::emptyCache();
+      slots_ = (slots_ + 1) / 2;
+      warn(fmt::format("the device is out of memory: going on with {} clients at once", slots_));
+      next = first;
+    }
+  }
+  for (size_t i = 0; i < task.clients.size(); ++i) store.write(task.clients[i], std::move(memories[i]));
+  return reports;
+}
+
+void CudaEngine::make_groups() {
+  if (!groups_.empty()) return;
+  const int64_t count = std::min(groups_wanted_, slots_);
+  for (int64_t g = 0; g < count; ++g)
+    groups_.push_back(std::make_unique<SlotTraining>(federation_, network_, train_, (slots_ + count - 1 - g) / count,
+                                                     static_cast<int>(-std::max<int64_t>(lowest_priority - g, 0))));
+  c10::cuda::device_synchronize();
+}
+
+void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, Sums& sums, const ClientStore& store,
+                            std::vector<ClientReport>& reports, std::vector<TensorMap>& memories) {
+  const auto total = static_cast<double>(total_samples(task.clients, federation_.partition));
+  const auto global = task.global.flat.cuda();
+  std::vector<std::vector<int64_t>> counts;
+  std::vector<std::vector<SlotClient>> dealt(groups_.size());
+  std::vector<std::pair<size_t, size_t>> where;  // group and place in it
+  counts.reserve(places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    const size_t at = places[i], group = i * groups_.size() / places.size();
+    const int64_t client = task.clients[at];
+    const auto& own = federation_.partition[static_cast<size_t>(client)];
+    counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
+    memories[at] = store.read(client);
+    const ClientView view{client,
+                          task.round,
+                          static_cast<double>(own.size()) / total,
+                          static_cast<uint64_t>(federation_.train.seed),
+                          task.global,
+                          counts.back(),
+                          memories[at]};
+    const State start{federation_.model, global.clone()};
+    task.method.prepare(view, start);
+    where.emplace_back(group, dealt[group].size());
+    dealt[group].push_back({view, start.flat, task.method.client_rule(view)});
+  }
+  c10::cuda::device_synchronize();  // groups read on their own streams what was prepared on this one
+  std::vector<int64_t> steps(groups_.size());
+  for (size_t g = 0; g < groups_.size(); ++g)
+    if (!dealt[g].empty()) steps[g] = groups_[g]->begin(dealt[g], task.round);
+  for (int64_t t = 0; t < *std::max_element(steps.begin(), steps.end()); ++t) {
+    if (t % steps_per_look == 0) throw_if_interrupted();
+    for (size_t g = 0; g < groups_.size(); ++g)
+      if (t < steps[g]) groups_[g]->start_step();
+  }
+  for (size_t g = 0; g < groups_.size(); ++g)
+    if (!dealt[g].empty()) groups_[g]->finish();
+  c10::cuda::device_synchronize();
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto [group, place] = where[i];
+    const auto& client = dealt[group][place];
+    const auto& trained = *groups_[group];
+    trained.read_memory(client.view.memory, place);
+    auto& report = reports[places[i]];
+    report = trained.report(client, place);
+    const State local{federation_.model, trained.state(place)};
+    contribute(federation_, task, client.view, local, report, sums);
+    if (task.evaluate_clients) {
+      const Split& test = federation_.data.test;
+      report.accuracy = class_accuracy(predict(local.flat, test).classes, test.labels, federation_.data.classes());
+    }
+  }
+}
+
+const DeviceImages& CudaEngine::resident(const Split& split) {
+  const auto* const key = split.images.bytes.data();
+  if (key == federation_.data.train.images.bytes.data()) return train_;
+  return resident_.try_emplace(key, split, federation_.data.normalisation, Augmentation{}).first->second;
+}
+
+Predictions CudaEngine::predict(const State& state, const Split& split) {
+  const c10::cuda::CUDAStreamGuard guard(stream_);
+  return predict(state.flat.cuda(), split);
+}
+
+Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
+  const torch::NoGradGuard no_graph;
+  const auto& model = *federation_.model;
+  const auto shape = split.images.shape;
+  const auto& data = resident(split);
+  const auto options = torch::TensorOptions().device(torch::kCUDA);
+  evaluation_weights_.values[0].copy_(network_.layout().from_state(flat));
+  evaluation_weights_.restart();
+  const State state{federation_.model, flat};
+  const Head& head = model.heads.front();
+  const auto weight = state.view(head.name + ".weight").unsqueeze(0);
+  const auto bias = head.bias ? state.view(head.name + ".bias").unsqueeze(0) : torch::Tensor();
+  auto images = torch::empty({1, evaluation_batch, shape.height, shape.width, channel_padding},
+                             options.dtype(network_.type()));
+  auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
+  auto loss = torch::zeros({}, options.dtype(torch::kDouble));
+  for (int64_t first = 0; first < split.count(); first += evaluation_batch) {
+    throw_if_interrupted();
+    const int64_t count = std::min(evaluation_batch, split.count() - first);
+    const auto counts = torch::full({1}, count, options.dtype(torch::kInt));
+    gather_plain(network_.precision(), data.source, first, static_cast<int>(count), images.data_ptr(),
+                 stream_.stream());
+    const auto features = network_.forward(evaluation_weights_, images, counts, nullptr);
+    const auto logits = head_logits(head, features, weight, bias)[0].narrow(0, 0, count);
+    classes.narrow(0, first, count).copy_(logits.argmax(1));
+    const auto labels = data.labels.narrow(0, first, count).to(torch::kLong);
+    loss -= logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum();
+  }
+  const auto host = classes.cpu();
+  return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + split.count()},
+          loss.item<double>() / static_cast<double>(std::max<int64_t>(split.count(), 1))};
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cuda_engine(const EngineParams& params, const Federation& federation) {
+  return std::make_unique<CudaEngine>(params, federation);
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,323 @@
+#include "slot_training.h"
+
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+
+#include "../cohort.h"
+#include "fedgrab/core/random.h"
+
+namespace fedgrab::cuda {
+namespace {
+
+cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+torch::TensorOptions on_device(torch::ScalarType type) { return torch::TensorOptions().dtype(type).device(torch::kCUDA); }
+
+}  // namespace
+
+DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation) {
+  const auto shape = split.images.shape;
+  pixels = torch::from_blob(const_cast<uint8_t*>(split.images.bytes.data()),
+                            {static_cast<int64_t>(split.images.bytes.size())}, torch::kByte)
+               .cuda();
+  labels = torch::tensor(split.labels, torch::kInt).cuda();
+  // The same float for the same byte as on the CPU.
+  auto bytes = torch::empty({shape.channels, 256});
+  for (int64_t channel = 0; channel < shape.channels; ++channel)
+    for (int64_t byte = 0; byte < 256; ++byte) {
+      const auto c = static_cast<size_t>(channel);
+      bytes.data_ptr<float>()[channel * 256 + byte] =
+          (static_cast<float>(byte) / 255.0F - normalisation.mean.at(c)) / normalisation.std.at(c);
+    }
+  table = bytes.cuda();
+  source = {pixels.data_ptr<uint8_t>(),
+            labels.data_ptr<int32_t>(),
+            table.data_ptr<float>(),
+            static_cast<int>(shape.channels),
+            static_cast<int>(shape.height),
+            static_cast<int>(shape.width),
+            static_cast<int>(augmentation.crop_padding),
+            augmentation.flip};
+}
+
+bool SlotTraining::Recipe::operator==(const Recipe& other) const {
+  const auto same = [](const HeadRule& a, const HeadRule& b) {
+    return a.objective == b.objective && a.backbone == b.backbone && a.prior.defined() == b.prior.defined();
+  };
+  return heads.size() == other.heads.size() && std::equal(heads.begin(), heads.end(), other.heads.begin(), same) &&
+         proximal == other.proximal && correction == other.correction && class_weights == other.class_weights;
+}
+
+SlotTraining::Recipe SlotTraining::recipe_of(const ClientRule& rule) {
+  return {rule.heads, rule.proximal, rule.correction.defined(), rule.class_weights.defined()};
+}
+
+SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& network, const DeviceImages& data,
+                           int64_t slots, int priority)
+    : federation_(federation),
+      network_(network),
+      data_(data),
+      stream_(c10::cuda::getStreamFromPool(priority)),
+      slots_(slots),
+      longest_(1),
+      weights_(slots, network.layout().size(), network.precision(), true),
+      update_{.side = c10::cuda::getStreamFromPool(priority)} {
+  for (const auto& own : federation.partition) longest_ = std::max(longest_, static_cast<int64_t>(own.size()));
+  const auto& train = federation.train;
+  const auto shape = federation.data.shape();
+  const int64_t classes = federation.model->classes;
+  const auto zeros = [](at::IntArrayRef sizes, torch::ScalarType type) { return torch::zeros(sizes, on_device(type)); };
+  images_ = zeros({slots, train.batch, shape.height, shape.width, channel_padding}, network.type());
+  labels_ = zeros({slots, train.batch}, torch::kLong);
+  mask_ = zeros({slots, train.batch}, torch::kFloat);
+  counts_ = zeros({slots}, torch::kInt);
+  order_ = zeros({slots, train.local_epochs, longest_}, torch::kInt);
+  samples_ = zeros({slots}, torch::kInt);
+  clients_ = zeros({slots}, torch::kInt);
+  step_ = zeros({1}, torch::kInt);
+  round_ = zeros({1}, torch::kInt);
+  lr_ = zeros({1}, torch::kFloat);
+  class_counts_ = zeros({slots, classes}, torch::kFloat);
+  class_weights_ = zeros({slots, classes}, torch::kFloat);
+  uniforms_ = zeros({slots, classes}, torch::kFloat);
+  loss_sum_ = zeros({slots}, torch::kDouble);
+  first_bad_ = zeros({slots}, torch::kInt);
+  clip_scratch_ = zeros({slots, 64}, torch::kDouble);
+  clip_factor_ = zeros({slots}, torch::kFloat);
+  const auto& layout = network.layout();
+  update_.fused = train.clip <= 0;  // a norm needs the whole gradient first
+  update_.first = update_.fused ? layout.convolutions() : 0;
+  update_.gradient = zeros({slots, std::max<int64_t>(layout.trained() - update_.first, 1)}, torch::kFloat);
+}
+
+RoundPlan SlotTraining::plan() const {
+  const auto seed = static_cast<uint64_t>(federation_.train.seed);
+  return {order_.data_ptr<int32_t>(),
+          samples_.data_ptr<int32_t>(),
+          clients_.data_ptr<int32_t>(),
+          step_.data_ptr<int32_t>(),
+          reinterpret_cast<const uint32_t*>(round_.data_ptr<int32_t>()),
+          Random(seed, Purpose::augment).key(),
+          Random(seed, Purpose::gate).key(),
+          static_cast<int>(slots_),
+          static_cast<int>(federation_.train.batch),
+          static_cast<int>(federation_.train.local_epochs),
+          static_cast<int>(longest_)};
+}
+
+int64_t SlotTraining::begin(const std::vector<SlotClient>& clients, int64_t round) {
+  const c10::cuda::CUDAStreamGuard guard(stream_);
+  const Recipe recipe = recipe_of(clients.front().rule);
+  if (!graph_ || !(recipe == recipe_)) {
+    recipe_ = recipe;
+    load(clients);
+    record_step();
+  }
+  load(clients);
+  load_memory(clients);
+  prepare_round(clients, round);
+  return steps_of(clients.front());
+}
+
+void SlotTraining::start_step() {
+  const c10::cuda::CUDAStreamGuard guard(stream_);
+  graph_->replay();
+}
+
+void SlotTraining::finish() {
+  const c10::cuda::CUDAStreamGuard guard(stream_);
+  const auto loss = loss_sum_.cpu();
+  const auto bad = first_bad_.cpu();
+  host_loss_.assign(loss.data_ptr<double>(), loss.data_ptr<double>() + slots_);
+  host_bad_.assign(bad.data_ptr<int32_t>(), bad.data_ptr<int32_t>() + slots_);
+}
+
+int64_t SlotTraining::steps_of(const SlotClient& client) const {
+  const auto samples = static_cast<int64_t>(federation_.partition[static_cast<size_t>(client.view.client)].size());
+  const auto& train = federation_.train;
+  return (samples + train.batch - 1) / train.batch * train.local_epochs;
+}
+
+void SlotTraining::load(const std::vector<SlotClient>& clients) {
+  const auto& layout = network_.layout();
+  const bool corrected = clients.front().rule.correction.defined();
+  if (corrected && !update_.correction.defined()) update_.correction = torch::zeros_like(weights_.values);
+  if (clients.front().rule.proximal != 0) {
+    const auto global = layout.from_state(clients.front().view.global.flat.cuda());
+    if (!update_.start.defined()) update_.start = torch::empty_like(global);
+    update_.start.copy_(global);
+  }
+  priors_.resize(clients.front().rule.heads.size());
+  for (size_t i = 0; i < clients.size(); ++i) {
+    const auto slot = static_cast<int64_t>(i);
+    const auto& [view, start, rule] = clients[i];
+    weights_.values[slot].copy_(layout.from_state(start));
+    if (corrected) update_.correction[slot].copy_(layout.from_state(rule.correction.cuda()));
+    if (rule.class_weights.defined()) class_weights_[slot].copy_(rule.class_weights);
+    class_counts_[slot].copy_(torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end())));
+    for (size_t head = 0; head < rule.heads.size(); ++head) {
+      if (!rule.heads[head].prior.defined()) continue;
+      if (!priors_[head].defined()) priors_[head] = torch::zeros_like(uniforms_);
+      priors_[head][slot].copy_(rule.heads[head].prior);
+    }
+  }
+  weights_.restart();
+  update_.gradient.zero_();
+}
+
+void SlotTraining::load_memory(const std::vector<SlotClient>& clients) {
+  for (auto& [name, tensor] : memory_) {
+    std::vector<torch::Tensor> rows;
+    for (const auto& client : clients) {
+      const auto found = client.view.memory.find(name);
+      // A client's memory starts at zero.
+      rows.push_back(found == client.view.memory.end() ? torch::zeros(tensor[0].sizes(), tensor.scalar_type())
+                                                       : found->second);
+    }
+    tensor.narrow(0, 0, static_cast<int64_t>(rows.size())).copy_(torch::stack(rows));
+  }
+}
+
+void SlotTraining::prepare_round(const std::vector<SlotClient>& clients, int64_t round) {
+  auto samples = torch::zeros({slots_}, torch::kInt), ids = torch::zeros({slots_}, torch::kInt);
+  auto own = torch::zeros({slots_, longest_}, torch::kInt);
+  for (size_t i = 0; i < clients.size(); ++i) {
+    const auto& mine = federation_.partition[static_cast<size_t>(clients[i].view.client)];
+    samples.data_ptr<int32_t>()[i] = static_cast<int32_t>(mine.size());
+    ids.data_ptr<int32_t>()[i] = static_cast<int32_t>(clients[i].view.client);
+    std::copy(mine.begin(), mine.end(), own.data_ptr<int32_t>() + static_cast<int64_t>(i) * longest_);
+  }
+  samples_.copy_(samples);
+  clients_.copy_(ids);
+  round_.fill_(static_cast<int32_t>(round));
+  lr_.fill_(learning_rate(federation_.train, round));
+  step_.zero_();
+  loss_sum_.zero_();
+  first_bad_.zero_();
+  auto keys = torch::empty(order_.sizes(), on_device(torch::kLong));
+  shuffle_keys(plan(), Random(static_cast<uint64_t>(federation_.train.seed), Purpose::shuffle).key(),
+               keys.data_ptr<int64_t>(), stream());
+  const auto places = std::get<0>(keys.sort(-1)).bitwise_and(0x7FFFFFFF).clamp_max(longest_ - 1);
+  order_.copy_(own.cuda().unsqueeze(1).expand(order_.sizes()).gather(-1, places));
+}
+
+void SlotTraining::record_step() {
+  // Once without samples, so that libraries are loaded and objectives have made their memory; it changes nothing.
+  samples_.zero_();
+  step_.zero_();
+  memory_.clear();
+  step();
+  graph_ = std::make_unique<at::cuda::CUDAGraph>();
+  graph_->capture_begin();
+  step();
+  graph_->capture_end();
+}
+
+torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
+  const auto& model = *federation_.model;
+  const auto& layout = network_.layout();
+  const int64_t classes = model.classes;
+  const auto shared = features.detach().requires_grad_();
+  LogitBatch batch{.labels = labels_, .mask = mask_};
+  batch.counts = class_counts_;
+  batch.uniforms = uniforms_;
+  if (recipe_.class_weights) batch.weights = class_weights_.gather(1, labels_);
+  std::vector<torch::Tensor> roots, gradients;
+  torch::Tensor feature_gradient, loss;
+  std::vector<std::pair<int64_t, torch::Tensor>> leaves;  // offset in the layout, leaf
+  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
+    const Head& head = model.heads[i];
+    const HeadRule& rule = recipe_.heads[i];
+    const auto leaf = [&](const char* suffix, at::IntArrayRef shape) {
+      const auto& info = model.find(head.name + suffix);
+      const int64_t offset = layout.offset(info.name);
+      auto view = weights_.values.narrow(1, offset, info.size).view(shape).detach();
+      if (info.trained() && rule.objective != nullptr) leaves.emplace_back(offset, view.requires_grad_());
+      return view;
+    };
+    const auto weight = leaf(".weight", {slots_, classes, model.architecture.features});
+    const auto bias = head.bias ? leaf(".bias", {slots_, classes}) : torch::Tensor();
+    const auto logits = head_logits(head, head.detached ? features.detach() : shared, weight, bias);
+    batch.logits = logits.detach();
+    batch.prior = priors_[i];
+    LogitLoss result;
+    if (rule.backbone != nullptr) {
+      result = (*rule.backbone)(batch, memory_);
+      feature_gradient = torch::matmul(result.gradient, weight.detach()) * head.scale;
+    }
+    if (rule.objective != nullptr) {
+      result = (*rule.objective)(batch, memory_);
+      if (logits.requires_grad()) {
+        roots.push_back(logits);
+        gradients.push_back(result.gradient);
+      }
+    }
+    if (i == 0 && result.loss.defined()) loss = result.loss;
+  }
+  if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  for (const auto& [offset, leaf] : leaves)
+    update_.gradient.narrow(1, offset - update_.first, leaf.numel() / slots_)
+        .copy_(leaf.grad().reshape({slots_, leaf.numel() / slots_}));
+  if (shared.grad().defined())
+    feature_gradient = feature_gradient.defined() ? feature_gradient + shared.grad() : shared.grad();
+  if (!feature_gradient.defined()) feature_gradient = torch::zeros_like(features);
+  if (!loss.defined()) loss = torch::zeros({slots_}, on_device(torch::kFloat));
+  finish_step(loss.to(torch::kFloat).contiguous().data_ptr<float>(), counts_.data_ptr<int32_t>(),
+              static_cast<int>(slots_), loss_sum_.data_ptr<double>(), first_bad_.data_ptr<int32_t>(),
+              step_.data_ptr<int32_t>(), stream());
+  return feature_gradient.contiguous();
+}
+
+void SlotTraining::step() {
+  const auto& layout = network_.layout();
+  const auto& train = federation_.train;
+  gather_batch(network_.precision(), data_.source, plan(), images_.data_ptr(), labels_.data_ptr<int64_t>(),
+               mask_.data_ptr<float>(), counts_.data_ptr<int32_t>(), stream());
+  gate_uniforms(plan(), static_cast<int>(uniforms_.size(1)), uniforms_.data_ptr<float>(), stream());
+  SlotNetwork::Tape tape;
+  const auto features = network_.forward(weights_, images_, counts_, &tape);
+  const auto feature_gradient = train_heads(features);
+  update_.rule = {lr_.data_ptr<float>(), static_cast<float>(train.momentum), static_cast<float>(train.weight_decay),
+                  static_cast<float>(recipe_.proximal)};
+  Update update = update_;
+  if (recipe_.proximal == 0) update.start.reset();
+  if (!recipe_.correction) update.correction.reset();
+  network_.backward(weights_, images_, counts_, tape, feature_gradient, update);
+
+  const int64_t first = update.first, size = layout.trained() - first;
+  const float* factor = nullptr;
+  if (!update.fused) {
+    clip_factors(update.gradient.data_ptr<float>(), size, update.gradient.size(1), static_cast<int>(slots_),
+                 static_cast<float>(train.clip), clip_scratch_.data_ptr<double>(), clip_factor_.data_ptr<float>(),
+                 stream());
+    factor = clip_factor_.data_ptr<float>();
+  }
+  const auto at = [&](const torch::Tensor& t) { return t.defined() ? t.data_ptr<float>() + first : nullptr; };
+  const SlotTensor rest{at(weights_.values),
+                        at(weights_.velocity),
+                        weights_.copy.defined() ? static_cast<char*>(weights_.copy.data_ptr()) + first * 2 : nullptr,
+                        at(update.start),
+                        at(update.correction),
+                        layout.size()};
+  sgd_step(rest, size, update.gradient.data_ptr<float>(), update.gradient.size(1), factor, counts_.data_ptr<int32_t>(),
+           static_cast<int>(slots_), update.rule, stream());
+}
+
+ClientReport SlotTraining::report(const SlotClient& client, size_t at) const {
+  const auto samples =
+      static_cast<int64_t>(federation_.partition[static_cast<size_t>(client.view.client)].size());
+  const auto& train = federation_.train;
+  ClientReport report{.client = client.view.client};
+  report.steps = steps_of(client);
+  report.samples = samples * train.local_epochs;
+  if (host_bad_[at] != 0) throw_bad_loss(host_loss_[at], client.view, host_bad_[at]);
+  report.loss = host_loss_[at] / static_cast<double>(std::max<int64_t>(report.samples, 1));
+  return report;
+}
+
+void SlotTraining::read_memory(TensorMap& memory, size_t at) const {
+  for (const auto& [name, tensor] : memory_) memory[name] = tensor[static_cast<int64_t>(at)].cpu().clone();
+}
+
+}  // namespace fedgrab::cuda

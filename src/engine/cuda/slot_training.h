@@ -1,0 +1,89 @@
+/// Local training of up to `slots` clients side by side, on a stream of its own. One step of all of them is recorded
+/// once as a CUDA graph; the host then only starts it again and again, and touches nothing in between.
+#pragma once
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <memory>
+#include <vector>
+
+#include "fedgrab/engine/engine.h"
+#include "slot_network.h"
+
+namespace fedgrab::cuda {
+
+/// A data set's bytes on the device.
+struct DeviceImages {
+  torch::Tensor pixels, labels, table;
+  BatchSource source{};
+
+  DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation);
+};
+
+/// One client of a wave: what it starts from and how it trains.
+struct SlotClient {
+  ClientView view;
+  torch::Tensor start;  // flat state on the device, as the model lays it out
+  ClientRule rule;
+};
+
+class SlotTraining {
+ public:
+  /// `priority`: 0 or less; the device serves lower numbers first.
+  SlotTraining(const Federation& federation, const SlotNetwork& network, const DeviceImages& data, int64_t slots,
+               int priority);
+
+  /// Loads at most slots() clients of one round, the largest first; returns the steps the largest one takes.
+  int64_t begin(const std::vector<SlotClient>& clients, int64_t round);
+  /// Starts the next step of all clients that have one left, without waiting for it.
+  void start_step();
+  /// Waits until all is done.
+  void finish();
+
+  // After finish(), of the client at a place:
+  torch::Tensor state(size_t at) const { return network_.layout().to_state(weights_.values[static_cast<int64_t>(at)]); }
+  ClientReport report(const SlotClient& client, size_t at) const;
+  void read_memory(TensorMap& memory, size_t at) const;
+
+ private:
+  /// What a recorded step depends on beyond the tensors it reads.
+  struct Recipe {
+    std::vector<HeadRule> heads;  // priors: defined or not
+    double proximal = 0;
+    bool correction = false, class_weights = false;
+    bool operator==(const Recipe& other) const;
+  };
+  static Recipe recipe_of(const ClientRule& rule);
+  int64_t steps_of(const SlotClient& client) const;
+  void load(const std::vector<SlotClient>& clients);
+  void load_memory(const std::vector<SlotClient>& clients);
+  void prepare_round(const std::vector<SlotClient>& clients, int64_t round);
+  void record_step();
+  void step();
+  RoundPlan plan() const;
+  torch::Tensor train_heads(const torch::Tensor& features);
+
+  const Federation& federation_;
+  const SlotNetwork& network_;
+  const DeviceImages& data_;
+  c10::cuda::CUDAStream stream_;
+  int64_t slots_, longest_;
+  SlotWeights weights_;
+  Update update_;
+  TensorMap memory_;  // of objectives, [slots, …]
+  Recipe recipe_;
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+
+  // Inputs of a step, at fixed addresses.
+  torch::Tensor images_, labels_, mask_, counts_;
+  torch::Tensor order_, samples_, clients_, step_, round_, lr_;
+  torch::Tensor class_counts_, class_weights_, uniforms_;
+  std::vector<torch::Tensor> priors_;  // by head
+  torch::Tensor loss_sum_, first_bad_;
+  torch::Tensor clip_scratch_, clip_factor_;
+  std::vector<double> host_loss_;
+  std::vector<int32_t> host_bad_;
+};
+
+}  // namespace fedgrab::cuda

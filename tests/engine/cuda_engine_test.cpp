@@ -1,0 +1,196 @@
+/// The CUDA engine against the CPU engine, both in one process. Without a CUDA device these tests skip and say so.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "fedgrab/data/load.h"
+#include "fedgrab/engine/engine.h"
+
+namespace fedgrab {
+namespace {
+
+struct Case {
+  std::string name, model, method = "fedavg";
+  std::vector<std::pair<std::string, std::string>> settings;
+  double weight_decay = 0, clip = 0;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+/// FedAvg with the terms of the local gradient that other methods use.
+class WithTerms : public Method {
+ public:
+  using Method::Method;
+  ClientRule client_rule(const ClientView& view) const override {
+    auto rule = Method::client_rule(view);
+    rule.proximal = 0.5;
+    rule.correction = torch::full_like(view.global.flat, 1e-3 * static_cast<double>(view.client + 1));
+    rule.class_weights = torch::linspace(0.5, 2, static_cast<int64_t>(view.counts.size()));
+    return rule;
+  }
+};
+
+std::unique_ptr<Method> make_method(const Case& c) {
+  Schema schema;
+  declare_methods(schema);
+  Config config(schema);
+  for (const auto& [key, value] : c.settings) config.set_text(key, value);
+  if (c.method == "terms") return std::make_unique<WithTerms>(chosen_objective(config));
+  return find_method(c.method).make(config);
+}
+
+struct World {
+  Dataset data = make_shapes(20, 10, 1);
+  Partition partition;
+  std::shared_ptr<const Method> method;
+  std::shared_ptr<const Model> model;
+  State global;
+  TrainParams train{.local_epochs = 2, .batch = 10, .lr = 0.005, .momentum = 0.5};
+
+  World(const Case& c, const std::vector<size_t>& sizes) : method(make_method(c)) {
+    data.augmentation = {4, true};
+    int64_t next = 0;
+    for (const size_t size : sizes) {
+      partition.emplace_back(size);
+      for (auto& sample : partition.back()) sample = (next++ * 37) % data.train.count();
+    }
+    model = make_model(make_architecture(c.model, data.shape()), method->heads(), data.classes());
+    global = initial_state(model, 1);
+    train.weight_decay = c.weight_decay;
+    train.clip = c.clip;
+  }
+};
+
+struct Outcome {
+  torch::Tensor update;
+  std::vector<ClientReport> reports;
+  TensorMap memories;
+  State global;
+};
+
+Outcome train(const World& world, const EngineParams& params, int64_t rounds = 1) {
+  const Federation federation{world.data, world.partition, world.model, world.train};
+  const auto engine = make_engine(params, federation);
+  std::vector<int64_t> clients(world.partition.size());
+  std::iota(clients.begin(), clients.end(), 0);
+  State global = world.global.clone();
+  ClientStore store;
+  Outcome outcome;
+  TensorMap server;
+  for (int64_t round = 1; round <= rounds; ++round) {
+    Sums sums;
+    outcome.reports = engine->train(
+        {.round = round, .clients = clients, .global = global, .method = *world.method}, sums, store);
+    world.method->server_rule(global, sums, round, server);
+  }
+  outcome.update = global.flat - world.global.flat;
+  outcome.memories = store.all();
+  outcome.global = global;
+  return outcome;
+}
+
+double relative(const torch::Tensor& a, const torch::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+/// Error of what an optimiser moves, and of BatchNorm's statistics, which are larger by far.
+double update_error(const World& world, const torch::Tensor& a, const torch::Tensor& b) {
+  double worst = 0;
+  for (const bool buffers : {false, true})
+    for (const auto& [offset, size] :
+         world.model->ranges([&](const auto& p) { return p.buffer() == buffers && p.role != Role::frozen; }))
+      worst = std::max(worst, relative(a.narrow(0, offset, size), b.narrow(0, offset, size)));
+  return worst;
+}
+
+/// How far apart two CPU runs end that start 1e-7 apart: no engine can follow the CPU more closely than that. A ResNet-18
+/// at its random start turns rounding into chaos within a few steps.
+double sensitivity(const World& world, const torch::Tensor& update) {
+  World noisy = world;
+  torch::manual_seed(1);
+  noisy.global.flat = world.global.flat * (1 + 1e-7 * torch::randn(world.global.flat.sizes()));
+  return update_error(world, train(noisy, {.device = "cpu", .workers = 4}).update, update);
+}
+
+class CudaEngine : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+/// Rounding grows from step to step, so that a mistake shows best in the first: a full batch, a partial one, one sample.
+TEST_P(CudaEngine, FirstStepIsTheCpus) {
+  World world(GetParam(), {10, 7, 1});
+  world.train.local_epochs = 1;
+  const auto cpu = train(world, {.device = "cpu", .workers = 4});
+  const auto cuda = train(world, {.device = "cuda", .precision = "fp32"});
+  EXPECT_LT(update_error(world, cuda.update, cpu.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)));
+  for (size_t i = 0; i < cpu.reports.size(); ++i) {
+    EXPECT_EQ(cuda.reports[i].steps, 1);
+    EXPECT_EQ(cuda.reports[i].samples, cpu.reports[i].samples);
+    EXPECT_NEAR(cuda.reports[i].loss, cpu.reports[i].loss, 1e-5);
+  }
+  ASSERT_EQ(cuda.memories.size(), cpu.memories.size());
+  for (const auto& [name, memory] : cpu.memories)
+    EXPECT_TRUE(torch::allclose(cuda.memories.at(name), memory, 1e-4, 1e-6)) << name;
+}
+
+TEST_P(CudaEngine, FollowsTheCpuForTwentySteps) {
+  World world(GetParam(), {100});
+  world.train.lr = 1e-3;
+  const auto cpu = train(world, {.device = "cpu", .workers = 4});
+  const auto cuda = train(world, {.device = "cuda", .precision = "fp32"});
+  EXPECT_EQ(cuda.reports.front().steps, 20);
+  const double bound = std::max(1e-2, 3 * sensitivity(world, cpu.update));
+  EXPECT_LT(update_error(world, cuda.update, cpu.update), bound);
+  std::cout << GetParam().name << ": bound " << bound << ", update differs by " << update_error(world, cuda.update, cpu.update) << ", tf32 by "
+            << update_error(world, train(world, {.device = "cuda", .precision = "tf32"}).update, cpu.update) << ", bf16 by "
+            << update_error(world, train(world, {.device = "cuda", .precision = "bf16"}).update, cpu.update) << "\n";
+}
+
+TEST_P(CudaEngine, AnswersAsTheCpu) {
+  const World world(GetParam(), {50});
+  const auto trained = train(world, {.device = "cpu", .workers = 4}).global;
+  const Federation federation{world.data, world.partition, world.model, world.train};
+  const auto cpu = make_engine({.device = "cpu", .workers = 4}, federation)->predict(trained, world.data.test);
+  const auto cuda = make_engine({.device = "cuda", .precision = "fp32"}, federation)->predict(trained, world.data.test);
+  EXPECT_EQ(cuda.classes, cpu.classes);
+  EXPECT_NEAR(cuda.loss, cpu.loss, 1e-4 * cpu.loss);
+}
+
+TEST_P(CudaEngine, GivesTheSameBitsTwice) {
+  const World world(GetParam(), {50, 33, 9, 1});
+  const EngineParams params{.device = "cuda"};
+  EXPECT_TRUE(torch::equal(train(world, params, 2).update, train(world, params, 2).update));
+}
+
+TEST_P(CudaEngine, WavesChangeNothingButRounding) {
+  World world(GetParam(), {10, 7, 5, 1});
+  world.train.local_epochs = 1;
+  const auto one = train(world, {.device = "cuda", .precision = "fp32", .slots = 1});
+  const auto three = train(world, {.device = "cuda", .precision = "fp32", .slots = 3});
+  EXPECT_LT(update_error(world, three.update, one.update), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, CudaEngine,
+    testing::Values(Case{"cnn", "cnn"}, Case{"resnet8", "resnet8"}, Case{"resnet18", "resnet18"},
+                    Case{"decay_and_clip", "cnn", "fedavg", {}, 1e-3, 0.5}, Case{"terms", "resnet8", "terms"},
+                    Case{"fedgrab", "cnn", "fedgrab"}, Case{"fedgrab_resnet18", "resnet18", "fedgrab"},
+                    Case{"fedgrab_follow", "cnn", "fedgrab", {{"method.fedgrab.head", "follow"}}},
+                    Case{"fedgrab_cosine",
+                         "cnn",
+                         "fedgrab",
+                         {{"method.fedgrab.head_kind", "cosine"}, {"method.fedgrab.head_scale", "8"}}},
+                    Case{"fedgrab_frozen_mean", "cnn", "fedgrab", {{"method.fedgrab.head", "frozen-mean"}}}),
+    [](const auto& one) { return one.param.name; });
+
+TEST(CudaEngineMemory, TooLittleIsAnErrorThatSaysHowMuch) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const World world(Case{"", "resnet18"}, {10});
+  const Federation federation{world.data, world.partition, world.model, world.train};
+  EXPECT_THROW(make_engine({.device = "cuda", .memory = 0.01}, federation), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace fedgrab
