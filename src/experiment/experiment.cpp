@@ -128,6 +128,7 @@ Experiment::Experiment(const Config& config, const RunOptions& options)
   federation_ = std::make_unique<Federation>(Federation{prepared_.data, partition_, model, settings_.train});
   engine_ = make_engine(settings_.engine, *federation_);
   state_.global = initial_state(model, settings_.seed());
+  method_->initialise(state_.global, settings_.seed());
   if (!settings_.model.init.empty()) initialise_from_file(state_.global, settings_.model.init);
 }
 

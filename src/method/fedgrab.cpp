@@ -38,10 +38,30 @@ std::vector<Head> FedGrab::heads() const {
   std::vector<Head> heads{Head{.kind = params_.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
                                .role = params_.head == "trained" || frozen_later() ? Role::shared : Role::frozen,
                                .detached = split(),
-                               .scale = params_.head_scale}};
+                               .bias = params_.head_kind != "cosine",
+                               .scale = head_scale()}};
   // The probe never classifies and sends nothing back: it exists for DPA to read.
   if (has_probe()) heads.push_back(Head{.name = "probe", .detached = true});
   return heads;
+}
+
+double FedGrab::head_scale() const {
+  if (params_.head_scale > 0) return params_.head_scale;
+  return params_.head_kind == "cosine" ? 10 : equal_angles() ? 2 : 1;
+}
+
+void FedGrab::initialise(State& global, uint64_t seed) const {
+  if (!equal_angles()) return;
+  make_etf(global.view("fc.weight"), seed);
+  if (params_.head_kind == "cosine") return;
+  const auto classes = static_cast<size_t>(global.model->classes);
+  auto logits = params_.head_bias;
+  if (logits.empty()) logits = {-std::log(static_cast<double>(std::max<size_t>(classes - 1, 1)))};
+  if (logits.size() == 1) logits.resize(classes, logits.front());
+  if (logits.size() != classes)
+    throw Error(Fault::usage, "method.fedgrab.head_bias",
+                fmt::format("{} values for {} classes", logits.size(), classes), "give one, or one per class");
+  global.view("fc.bias").copy_(torch::tensor(logits) / head_scale());
 }
 
 void FedGrab::begin_round(int64_t round, uint64_t seed, std::span<const int64_t> clients,
@@ -58,7 +78,8 @@ void FedGrab::begin_round(int64_t round, uint64_t seed, std::span<const int64_t>
 void FedGrab::prepare(const ClientView& view, const State& local) const {
   if (params_.head == "frozen-mean" && view.round == 1)
     for (const auto& p : local.model->parameters)
-      if (p.name.starts_with("fc.")) initialise(local.view(p), p, view.seed, static_cast<uint32_t>(view.client + 1));
+      if (p.name.starts_with("fc."))
+        fedgrab::initialise(local.view(p), p, view.seed, static_cast<uint32_t>(view.client + 1));
 }
 
 torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {

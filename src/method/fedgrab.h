@@ -8,8 +8,10 @@ namespace fedgrab {
 
 struct FedGrabParams {
   std::string head = "frozen";
+  std::string head_init = "auto";
+  std::vector<double> head_bias;
   std::string head_kind = "linear";
-  double head_scale = 1;
+  double head_scale = 0;
   std::string head_gradient = "balanced";
   std::string prior = "probe";
   std::string prior_scale = "span";
@@ -25,8 +27,19 @@ struct FedGrabParams {
             "mean of the clients' own random heads "
             "(the published code), following the probe head from round to round, or trained")
         .one_of({"frozen", "frozen-mean", "follow", "trained"});
-    v.param("head_kind", head_kind, "scores by inner product, or by cosine").one_of({"linear", "cosine"});
-    v.param("head_scale", head_scale, "factor on the logits of the classifying head").between(1e-3, 1e3);
+    v.param("head_init", head_init,
+            "where the classifying head starts: at random like any layer, or with all classes equally far from each "
+            "other (etf); auto: etf for head = frozen")
+        .one_of({"auto", "random", "etf"});
+    v.param("head_bias", head_bias,
+            "head_init = etf: logit of a class before it is learnt, one for all or one per class (empty: that of 1/M, "
+            "so that no sigmoid has to unlearn an even chance)")
+        .between(-100, 100);
+    v.param("head_kind", head_kind, "scores by inner product, or by cosine, which has no bias")
+        .one_of({"linear", "cosine"});
+    v.param("head_scale", head_scale,
+            "factor on the logits of the classifying head (0: 10 for cosine, 2 for etf, else 1)")
+        .between(0, 1e3);
     v.param("head_gradient", head_gradient,
             "head = trained: the head itself learns from the balanced gradient too, or from the plain one while the "
             "balanced one goes into the backbone alone")
@@ -54,6 +67,7 @@ class FedGrab : public Method {
   FedGrab(FedGrabParams params, BalancerParams balancer);
 
   std::vector<Head> heads() const override;
+  void initialise(State& global, uint64_t seed) const override;
   void begin_round(int64_t round, uint64_t seed, std::span<const int64_t> clients,
                    std::span<const int64_t> sizes) override;
   void prepare(const ClientView& view, const State& local) const override;
@@ -64,6 +78,10 @@ class FedGrab : public Method {
   torch::Tensor shared_prior(const State& global, int64_t round) const override;
 
  private:
+  bool equal_angles() const {
+    return params_.head_init == "etf" || (params_.head_init == "auto" && params_.head == "frozen");
+  }
+  double head_scale() const;
   /// A frozen head that is to be trained first, in the rounds of warm-up.
   bool frozen_later() const { return params_.head == "frozen" && params_.warmup_rounds > 0; }
   /// The backbone learns by a rule of its own.

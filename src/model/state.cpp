@@ -68,13 +68,14 @@ void initialise(torch::Tensor values, const ParameterInfo& parameter, uint64_t s
 
 void make_etf(torch::Tensor weight, uint64_t seed) {
   const int64_t rows = weight.size(0), columns = weight.size(1);
-  if (columns < rows || rows < 2)
-    throw Error(Fault::usage, "head", fmt::format("a simplex of {} classes needs as many features, there are {}", rows, columns),
-                "choose a wider model or a random head");
   Random random(seed, Purpose::initialise, name_hash("etf"));
   auto basis = torch::empty({rows, columns}, torch::kDouble);
   auto* data = basis.data_ptr<double>();
   for (int64_t i = 0; i < basis.numel(); ++i) data[i] = random.normal();
+  if (columns < rows || rows < 2) {
+    weight.copy_(basis / basis.norm(2, {1}, true));
+    return;
+  }
   for (int64_t i = 0; i < rows; ++i) {  // Gram-Schmidt, twice: once leaves rounding behind
     auto row = basis[i];
     for (int pass = 0; pass < 2 && i > 0; ++pass) row.sub_(basis.narrow(0, 0, i).t().mv(basis.narrow(0, 0, i).mv(row)));

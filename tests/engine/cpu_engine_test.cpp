@@ -178,7 +178,8 @@ TEST(CpuEngine, TestsClientsWhereAsked) {
   World world = shapes_world();
   world.train.lr = 0;  // every client's model is the global one
   const auto federation = world.federation();
-  const auto predictions = make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
+  const auto predictions =
+      make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
   std::vector<double> right(10);
   for (size_t i = 0; i < predictions.classes.size(); ++i)
     if (predictions.classes[i] == world.data.test.labels[i]) right[static_cast<size_t>(world.data.test.labels[i])] += 1;
@@ -223,9 +224,11 @@ TEST(CpuEngine, PredictsTheSameWithAnyNumberOfWorkers) {
   World world = shapes_world();
   world.data.test = make_shapes(1, 52, 2).test;  // 520 images: more than two batches, the last one partial
   const auto federation = world.federation();
-  const auto expected = make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
+  const auto expected =
+      make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
   for (const int64_t workers : {2, 3}) {
-    const auto predictions = make_engine({.device = "cpu", .workers = workers}, federation)->predict(world.global, world.data.test);
+    const auto predictions =
+        make_engine({.device = "cpu", .workers = workers}, federation)->predict(world.global, world.data.test);
     EXPECT_EQ(predictions.classes, expected.classes);
     EXPECT_EQ(predictions.loss, expected.loss);
   }

@@ -78,8 +78,8 @@ Outcome train(const World& world, const EngineParams& params, int64_t rounds = 1
   TensorMap server;
   for (int64_t round = 1; round <= rounds; ++round) {
     Sums sums;
-    outcome.reports = engine->train(
-        {.round = round, .clients = clients, .global = global, .method = *world.method}, sums, store);
+    outcome.reports =
+        engine->train({.round = round, .clients = clients, .global = global, .method = *world.method}, sums, store);
     world.method->server_rule(global, sums, round, server);
   }
   outcome.update = global.flat - world.global.flat;
@@ -88,9 +88,7 @@ Outcome train(const World& world, const EngineParams& params, int64_t rounds = 1
   return outcome;
 }
 
-double relative(const torch::Tensor& a, const torch::Tensor& b) {
-  return ((a - b).norm() / b.norm()).item<double>();
-}
+double relative(const torch::Tensor& a, const torch::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
 
 /// Error of what an optimiser moves, and of BatchNorm's statistics, which are larger by far.
 double update_error(const World& world, const torch::Tensor& a, const torch::Tensor& b) {
@@ -102,8 +100,8 @@ double update_error(const World& world, const torch::Tensor& a, const torch::Ten
   return worst;
 }
 
-/// How far apart two CPU runs end that start 1e-7 apart: no engine can follow the CPU more closely than that. A ResNet-18
-/// at its random start turns rounding into chaos within a few steps.
+/// How far apart two CPU runs end that start 1e-7 apart: no engine can follow the CPU more closely than that. A
+/// ResNet-18 at its random start turns rounding into chaos within a few steps.
 double sensitivity(const World& world, const torch::Tensor& update) {
   World noisy = world;
   torch::manual_seed(1);
@@ -118,7 +116,8 @@ class CudaEngine : public testing::TestWithParam<Case> {
   }
 };
 
-/// Rounding grows from step to step, so that a mistake shows best in the first: a full batch, a partial one, one sample.
+/// Rounding grows from step to step, so that a mistake shows best in the first: a full batch, a partial one, one
+/// sample.
 TEST_P(CudaEngine, FirstStepIsTheCpus) {
   World world(GetParam(), {10, 7, 1});
   world.train.local_epochs = 1;
@@ -143,8 +142,10 @@ TEST_P(CudaEngine, FollowsTheCpuForTwentySteps) {
   EXPECT_EQ(cuda.reports.front().steps, 20);
   const double bound = std::max(1e-2, 3 * sensitivity(world, cpu.update));
   EXPECT_LT(update_error(world, cuda.update, cpu.update), bound);
-  std::cout << GetParam().name << ": bound " << bound << ", update differs by " << update_error(world, cuda.update, cpu.update) << ", tf32 by "
-            << update_error(world, train(world, {.device = "cuda", .precision = "tf32"}).update, cpu.update) << ", bf16 by "
+  std::cout << GetParam().name << ": bound " << bound << ", update differs by "
+            << update_error(world, cuda.update, cpu.update) << ", tf32 by "
+            << update_error(world, train(world, {.device = "cuda", .precision = "tf32"}).update, cpu.update)
+            << ", bf16 by "
             << update_error(world, train(world, {.device = "cuda", .precision = "bf16"}).update, cpu.update) << "\n";
 }
 

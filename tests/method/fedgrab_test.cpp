@@ -382,5 +382,46 @@ TEST(FedGrabMemory, IsDiagnosedAsDeltaAndBeta) {
   }
 }
 
+// ---- where the head starts
+
+State started(const Method& method) {
+  State global = initial_state(make_model(make_architecture("cnn", {3, 32, 32}), method.heads(), 10), seed);
+  method.initialise(global, seed);
+  return global;
+}
+
+TEST(FedGrabHead, FrozenStartsAsASimplexWithTheChanceOfAClass) {
+  const auto method = make({});
+  const State global = started(method);
+  const auto& weight = global.view("fc.weight");
+  EXPECT_NEAR(weight[0].dot(weight[1]).item<double>(), -1.0 / 9, 1e-6);
+  EXPECT_EQ(method.heads()[0].scale, 2);
+  // Features of zero: every sigmoid says 1/M.
+  const auto chance = torch::sigmoid(global.view("fc.bias") * method.heads()[0].scale);
+  EXPECT_LT((chance - 0.1).abs().max().item<double>(), 1e-6);
+}
+
+TEST(FedGrabHead, OtherHeadsStartLikeAnyLayer) {
+  for (const char* head : {"frozen-mean", "follow", "trained"}) {
+    const auto method = make({.head = head});
+    EXPECT_EQ(method.heads()[0].scale, 1) << head;
+    const State plain = initial_state(make_model(make_architecture("cnn", {3, 32, 32}), method.heads(), 10), seed);
+    EXPECT_TRUE(torch::equal(started(method).flat, plain.flat)) << head;
+  }
+}
+
+TEST(FedGrabHead, BiasIsGivenAsLogits) {
+  const State one = started(make({.head_bias = {-3}, .head_scale = 4}));
+  EXPECT_TRUE(torch::allclose(one.view("fc.bias") * 4, torch::full({10}, -3.0F)));
+  EXPECT_THROW(started(make({.head_bias = {-3, 1}})), std::runtime_error);
+}
+
+TEST(FedGrabHead, CosineHasNoBias) {
+  const auto method = make({.head_kind = "cosine"});
+  EXPECT_FALSE(method.heads()[0].bias);
+  EXPECT_EQ(method.heads()[0].scale, 10);
+  EXPECT_NO_THROW(started(method));
+}
+
 }  // namespace
 }  // namespace fedgrab

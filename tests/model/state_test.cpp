@@ -151,5 +151,27 @@ TEST_F(Assign, RefusesDoublesThatOverflow) {
   expect_refusal({"fc.bias", "not finite"});
 }
 
+// ---- simplex
+
+TEST(MakeEtf, PutsEveryTwoRowsAtTheSameAngle) {
+  auto weight = torch::empty({10, 64});
+  make_etf(weight, 1);
+  const auto cosines = weight.mm(weight.t());
+  const auto expected = torch::full({10, 10}, -1.0 / 9).fill_diagonal_(1);
+  EXPECT_LT((cosines - expected).abs().max().item<double>(), 1e-6);
+  auto again = torch::empty({10, 64}), other = torch::empty({10, 64});
+  make_etf(again, 1);
+  make_etf(other, 2);
+  EXPECT_TRUE(same_bits(weight, again));
+  EXPECT_FALSE(same_bits(weight, other));
+}
+
+TEST(MakeEtf, PointsAnywhereWhereThereIsNoSimplex) {
+  auto weight = torch::empty({10, 4});
+  make_etf(weight, 1);
+  EXPECT_LT((weight.norm(2, {1}) - 1).abs().max().item<double>(), 1e-6);
+  EXPECT_LT(weight.mm(weight.t()).triu(1).max().item<double>(), 0.999);
+}
+
 }  // namespace
 }  // namespace fedgrab

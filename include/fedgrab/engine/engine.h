@@ -19,7 +19,7 @@ struct EngineParams {
   std::string device = "auto";
   int64_t workers = 0;
   std::string precision = "bf16";
-  int64_t slots = 40, groups = 4;
+  int64_t slots = 40, groups = 8;
   double memory = 0;
 
   template <class Visitor>
@@ -30,7 +30,8 @@ struct EngineParams {
     v.param("precision", precision, "cuda: operands of convolutions; sums and weights are always float")
         .one_of({"fp32", "tf32", "bf16"});
     v.param("slots", slots, "cuda: clients trained at once, at most").between(1, 4096);
-    v.param("groups", groups, "cuda: streams the slots are dealt to, so that one computes while another waits for memory")
+    v.param("groups", groups,
+            "cuda: streams the slots are dealt to, so that one computes while another waits for memory")
         .between(1, 64);
     v.param("memory", memory, "cuda: GiB of device memory to stay within (0: what is free)").between(0, 100000);
   }

@@ -74,6 +74,8 @@ class Method {
   virtual bool centralised() const { return false; }
   /// The heads of the model; the first one classifies.
   virtual std::vector<Head> heads() const { return {Head{}}; }
+  /// May change what the global model starts from.
+  virtual void initialise(State& /*global*/, uint64_t /*seed*/) const {}
 
   /// Called before each round with the clients that take part and the number of their samples.
   virtual void begin_round(int64_t /*round*/, uint64_t /*seed*/, std::span<const int64_t> /*clients*/,

@@ -15,7 +15,8 @@ namespace fedgrab {
 class OrderFreeSum {
  public:
   /// Adds weight · values; safe from several threads. Throws Error when a value is not finite or too large to be a
-  /// trained weight (|Σ| must stay below 2²²). Values on a device are added there, to the same bits; all of them on one.
+  /// trained weight (|Σ| must stay below 2²²). Values on a device are added there, to the same bits; all of them on
+  /// one.
   void add(const torch::Tensor& values, double weight);
   /// On the CPU.
   torch::Tensor value() const;

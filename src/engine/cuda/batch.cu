@@ -52,8 +52,7 @@ __global__ void gather(BatchSource source, RoundPlan plan, T* images, int64_t* l
   const Place place(plan, slot);
   const bool present = at < place.count;
   int64_t image = 0;
-  if (present)
-    image = plan.order[(int64_t{slot} * plan.epochs + place.epoch) * plan.longest + place.first + at];
+  if (present) image = plan.order[(int64_t{slot} * plan.epochs + place.epoch) * plan.longest + place.first + at];
   if (threadIdx.x == 0) {
     const int64_t item = int64_t{slot} * plan.batch + at;
     labels[item] = present ? source.labels[image] : 0;
@@ -114,8 +113,8 @@ void gather_batch(Precision precision, const BatchSource& source, const RoundPla
                   float* mask, int32_t* counts, cudaStream_t stream) {
   by_precision(precision, [&](auto zero) {
     using T = decltype(zero);
-    gather<T><<<dim3(plan.batch, plan.slots), threads, 0, stream>>>(source, plan, static_cast<T*>(images), labels,
-                                                                    mask, counts);
+    gather<T><<<dim3(plan.batch, plan.slots), threads, 0, stream>>>(source, plan, static_cast<T*>(images), labels, mask,
+                                                                    counts);
   });
 }
 

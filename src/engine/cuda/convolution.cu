@@ -1,5 +1,5 @@
-/// Convolutions of many clients as one batched implicit matrix product on the tensor cores. The three passes differ only
-/// in where the operands come from and in what becomes of the result:
+/// Convolutions of many clients as one batched implicit matrix product on the tensor cores. The three passes differ
+/// only in where the operands come from and in what becomes of the result:
 ///   forward          Y[pixel, out]      = Σ over (tap, in)    X[pixel + tap, in] · W[out, tap, in]
 ///   input gradient   dX[pixel, in]      = Σ over (tap, out)   dY[pixel − tap, out] · W[out, tap, in]
 ///   weight gradient  dW[out, (tap, in)] = Σ over pixels       dY[pixel, out] · X[pixel + tap, in]
@@ -90,14 +90,15 @@ struct Tile {
   static constexpr int stage_bytes = (a_chunks + b_chunks) * 16;
   static constexpr int result_pitch = BN + 4;
   static constexpr int result_bytes = BM * result_pitch * 4 + threads * 8;  // and one pair of sums per thread
-  static constexpr int shared_bytes = stages * stage_bytes > result_bytes ? stages * stage_bytes : result_bytes;
+  static constexpr int shared_bytes = stages * stage_bytes > result_bytes ? stages* stage_bytes : result_bytes;
   static constexpr int mi = BM / warps_m / 16, ni = BN / warps_n / 8;
   static_assert(ni % 2 == 0);
 };
 
 template <Pass pass, class T, bool exact, int BM, int BN, int warps_m, int warps_n>
-__global__ void __launch_bounds__(warps_m* warps_n * 32, exact ? 1 : warps_m* warps_n == 8 ? 2 : 3)
-    multiply(const Arguments args) {
+__global__ void __launch_bounds__(warps_m* warps_n * 32, exact                   ? 1
+                                                         : warps_m* warps_n == 8 ? 2
+                                                                                 : 3) multiply(const Arguments args) {
   using K = Tile<pass, T, exact, BM, BN, warps_m, warps_n>;
   constexpr int E = K::E, depth = K::depth, threads = K::threads;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -236,9 +237,11 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact ? 1 : warps_m* wa
     // Input gradient, usual widths: all rows of a stage belong to one tap.
     const int stage_tap = args.by_out.quotient(k0), stage_out = args.by_out.remainder(k0, stage_tap);
     const int stage_tap_row = stage_tap / max(tap_columns, 1);
-    const T* const stage_weights =
-        weights + ((stage_out * kernel + r_first + stage_tap_row * r_step) * kernel + s_first +
-                   (stage_tap - stage_tap_row * tap_columns) * r_step) * s.in + n0 + b_chunk * E;
+    const T* const stage_weights = weights +
+                                   ((stage_out * kernel + r_first + stage_tap_row * r_step) * kernel + s_first +
+                                    (stage_tap - stage_tap_row * tap_columns) * r_step) *
+                                       s.in +
+                                   n0 + b_chunk * E;
 #pragma unroll
     for (int i = 0; i < b_loads; ++i) {
       const int row = b_row + i * b_rows_per_pass;
@@ -287,21 +290,21 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact ? 1 : warps_m* wa
           if constexpr (K::a_along)
             load_matrices(a[i], a_tile + place_chunk<K::a_row_chunks>(m + lane % 16, kk * 2 + lane / 16) * 16);
           else
-            load_matrices_transposed(
-                a[i], a_tile + place_chunk<K::a_row_chunks>(kk * 16 + (lane / 16) * 8 + lane % 8,
-                                                            m / 8 + (lane / 8) % 2) * 16);
+            load_matrices_transposed(a[i], a_tile + place_chunk<K::a_row_chunks>(kk * 16 + (lane / 16) * 8 + lane % 8,
+                                                                                 m / 8 + (lane / 8) % 2) *
+                                                        16);
         }
 #pragma unroll
         for (int j = 0; j < K::ni; j += 2) {
           uint32_t b[4];
           const int n = warp_n + j * 8;
           if constexpr (K::b_along)
-            load_matrices(b, b_tile + place_chunk<K::b_row_chunks>(n + (lane / 16) * 8 + lane % 8,
-                                                                   kk * 2 + (lane / 8) % 2) * 16);
+            load_matrices(
+                b, b_tile + place_chunk<K::b_row_chunks>(n + (lane / 16) * 8 + lane % 8, kk * 2 + (lane / 8) % 2) * 16);
           else
             load_matrices_transposed(
-                b, b_tile + place_chunk<K::b_row_chunks>(kk * 16 + ((lane / 8) % 2) * 8 + lane % 8,
-                                                         n / 8 + lane / 16) * 16);
+                b, b_tile +
+                       place_chunk<K::b_row_chunks>(kk * 16 + ((lane / 8) % 2) * 8 + lane % 8, n / 8 + lane / 16) * 16);
 #pragma unroll
           for (int i = 0; i < K::mi; ++i) {
             multiply_bf16(sum[i][j], a[i], b[0], b[1]);
@@ -316,8 +319,12 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact ? 1 : warps_m* wa
         const int row = along ? m : k, column = along ? k : m;
         return tile[place_chunk<decltype(row_chunks)::value>(row, column / 4) * 4 + column % 4];
       };
-      struct Yes { __device__ constexpr operator bool() const { return true; } };
-      struct No { __device__ constexpr operator bool() const { return false; } };
+      struct Yes {
+        __device__ constexpr operator bool() const { return true; }
+      };
+      struct No {
+        __device__ constexpr operator bool() const { return false; }
+      };
       using AAlong = std::conditional_t<K::a_along, Yes, No>;
       using BAlong = std::conditional_t<K::b_along, Yes, No>;
       using AChunks = std::integral_constant<int, K::a_row_chunks>;
@@ -453,8 +460,7 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact ? 1 : warps_m* wa
         float2 total{0, 0};
 #pragma unroll 8
         for (int row = first; row < first + part_rows; ++row) {
-          const float y =
-              m0 + row < rows ? to_float(from_float<T>(result[row * K::result_pitch + column])) : 0;
+          const float y = m0 + row < rows ? to_float(from_float<T>(result[row * K::result_pitch + column])) : 0;
           total.x += y;
           total.y += y * y;
         }
@@ -486,7 +492,9 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact ? 1 : warps_m* wa
       T* const to = static_cast<T*>(args.result) + at;
       const float4 value = value_at(item);
       float values[4] = {value.x, value.y, value.z, value.w};
-      struct alignas(4 * sizeof(T)) Quad { T values[4]; };
+      struct alignas(4 * sizeof(T)) Quad {
+        T values[4];
+      };
       Quad quad;
       if (args.accumulate) {
         quad = *reinterpret_cast<const Quad*>(to);

@@ -1,7 +1,7 @@
 /// Many clients as one problem on the device. A cohort is trained in waves of at most `slots` clients, the largest
 /// first, so that clients of a wave end at about the same time; memory grows with slots, not with clients. A wave is
-/// cut into a few groups, each a batched problem on a stream of its own: while one waits for memory, another computes. The
-/// group of the largest clients comes first at the device, since the round cannot end before they do.
+/// cut into a few groups, each a batched problem on a stream of its own: while one waits for memory, another computes.
+/// The group of the largest clients comes first at the device, since the round cannot end before they do.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
@@ -196,8 +196,8 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
   const Head& head = model.heads.front();
   const auto weight = state.view(head.name + ".weight").unsqueeze(0);
   const auto bias = head.bias ? state.view(head.name + ".bias").unsqueeze(0) : torch::Tensor();
-  auto images = torch::empty({1, evaluation_batch, shape.height, shape.width, channel_padding},
-                             options.dtype(network_.type()));
+  auto images =
+      torch::empty({1, evaluation_batch, shape.height, shape.width, channel_padding}, options.dtype(network_.type()));
   auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
   for (int64_t first = 0; first < split.count(); first += evaluation_batch) {

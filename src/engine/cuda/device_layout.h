@@ -1,5 +1,5 @@
-/// Where a model's parameters lie on the device: convolution weights first, with the input channels innermost and padded
-/// (as the kernels read them), then whatever else an optimiser moves, then what it does not.
+/// Where a model's parameters lie on the device: convolution weights first, with the input channels innermost and
+/// padded (as the kernels read them), then whatever else an optimiser moves, then what it does not.
 #pragma once
 
 #include <torch/torch.h>

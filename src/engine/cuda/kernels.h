@@ -26,10 +26,10 @@ struct ConvolutionShape {
 
 /// One parameter tensor of all slots, slot s at `stride · s`.
 struct SlotTensor {
-  float* weight;          // where training writes
-  float* velocity;        // SGD's momentum
-  void* copy;             // bf16 copy that convolutions read; null in the float precisions
-  const float* start;     // the global model (not per slot); null: no proximal term
+  float* weight;            // where training writes
+  float* velocity;          // SGD's momentum
+  void* copy;               // bf16 copy that convolutions read; null in the float precisions
+  const float* start;       // the global model (not per slot); null: no proximal term
   const float* correction;  // added to the gradient; null: none
   int64_t stride;
 };
@@ -43,7 +43,7 @@ struct SgdRule {
 struct BatchSource {
   const uint8_t* pixels;  // [image][channel][row][column]
   const int32_t* labels;
-  const float* table;     // [channel][256], normalised
+  const float* table;  // [channel][256], normalised
   int channels, height, width;
   int crop_padding;
   bool flip;
@@ -66,7 +66,10 @@ constexpr int rows_per_sum = 128;
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-inline int sums_per_channel(int batch, int pixels) { return (batch * pixels + rows_per_sum - 1) / rows_per_sum; }
+    inline int
+    sums_per_channel(int batch, int pixels) {
+  return (batch * pixels + rows_per_sum - 1) / rows_per_sum;
+}
 
 // Convolutions, T by precision. `weight` is what is read: the bf16 copy or the float weights.
 /// `sums`: Σ y and Σ y² of each channel, where a norm wants them; else null.
@@ -88,7 +91,7 @@ struct NormShape {
   int slots, batch, pixels, channels;
 };
 struct NormTensors {
-  const float *weight, *bias;           // slot stride as given
+  const float *weight, *bias;  // slot stride as given
   float *running_mean, *running_var;
   int64_t stride;
 };

@@ -31,9 +31,7 @@ struct Geometry {
   __device__ int first_row() const {
     return static_cast<int>(blockIdx.x) * rows_per_chunk + static_cast<int>(threadIdx.x) / lanes;
   }
-  __device__ int last_row(int rows) const {
-    return min(rows, (static_cast<int>(blockIdx.x) + 1) * rows_per_chunk);
-  }
+  __device__ int last_row(int rows) const { return min(rows, (static_cast<int>(blockIdx.x) + 1) * rows_per_chunk); }
 };
 
 template <class T>
@@ -249,7 +247,7 @@ void norm_statistics(const NormShape& shape, const int32_t* counts, const float2
 void norm_running_statistics(const NormShape& shape, const NormTensors& tensors, float2* statistics,
                              cudaStream_t stream) {
   running_statistics<<<ceil_div(int64_t{shape.slots} * shape.channels, 128), 128, 0, stream>>>(shape, tensors,
-                                                                                              statistics);
+                                                                                               statistics);
 }
 
 void norm_apply(Precision precision, const NormShape& shape, const int32_t* counts, const void* input,
@@ -276,9 +274,9 @@ void norm_backward(Precision precision, const NormShape& shape, const int32_t* c
     finish_sums<<<ceil_div(int64_t{shape.slots} * shape.channels * 32, threads), threads, 0, stream>>>(
         g, counts, scratch, sums, gradient_weight, gradient_bias, gradient_stride);
     g = geometry_for<T>(shape, 0, elementwise_passes);
-    apply_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(
-        g, counts, static_cast<const T*>(input), statistics, tensors, masked_by, static_cast<T*>(output_gradient), sums,
-        static_cast<T*>(input_gradient));
+    apply_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics,
+                                                              tensors, masked_by, static_cast<T*>(output_gradient),
+                                                              sums, static_cast<T*>(input_gradient));
   });
 }
 

@@ -14,9 +14,9 @@ __global__ void step(SlotTensor t, int64_t size, const float* gradient, int64_t 
   if (i >= size || counts[slot] == 0) return;
   const int64_t at = slot * t.stride + i;
   const float scale = factor == nullptr ? 1 : factor[slot];
-  const float weight = sgd_update(t.weight[at], scale * gradient[slot * gradient_stride + i], t.velocity[at], *rule.lr,
-                                  rule, t.start == nullptr ? nullptr : t.start + i,
-                                  t.correction == nullptr ? nullptr : t.correction + at);
+  const float weight =
+      sgd_update(t.weight[at], scale * gradient[slot * gradient_stride + i], t.velocity[at], *rule.lr, rule,
+                 t.start == nullptr ? nullptr : t.start + i, t.correction == nullptr ? nullptr : t.correction + at);
   t.weight[at] = weight;
   if (t.copy != nullptr) static_cast<bf16*>(t.copy)[at] = __float2bfloat16_rn(weight);
 }

@@ -14,7 +14,9 @@ float* floats(const torch::Tensor& t, int64_t offset = 0) {
 }
 float2* pairs(const torch::Tensor& t) { return reinterpret_cast<float2*>(t.data_ptr<float>()); }
 
-torch::TensorOptions on_device(torch::ScalarType type) { return torch::TensorOptions().dtype(type).device(torch::kCUDA); }
+torch::TensorOptions on_device(torch::ScalarType type) {
+  return torch::TensorOptions().dtype(type).device(torch::kCUDA);
+}
 
 int64_t narrow(int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
   return (size + 2 * padding - kernel) / stride + 1;
@@ -51,8 +53,8 @@ void SlotNetwork::compile() {
   const auto only_reader_is = [&](size_t i, LayerKind kind) {
     return readers[i] == 1 && layers[static_cast<size_t>(last_reader[i])].kind == kind;
   };
-  std::vector<int> made_by(layers.size(), -1);       // the operation that holds a layer's output
-  std::map<int, Operation> waiting;                  // norms whose residual is not there yet, by layer
+  std::vector<int> made_by(layers.size(), -1);  // the operation that holds a layer's output
+  std::map<int, Operation> waiting;             // norms whose residual is not there yet, by layer
   operations_.reserve(layers.size());
   const auto producer = [&](int layer) { return layer < 0 ? -1 : made_by[static_cast<size_t>(layer)]; };
   const auto emit = [&](Operation op) {
@@ -116,7 +118,7 @@ void SlotNetwork::compile() {
 
 ConvolutionShape SlotNetwork::convolution_shape(const Operation& op, int64_t slots, int64_t batch) const {
   const auto i = [](int64_t n) { return static_cast<int>(n); };
-  return {i(slots),         i(batch),        i(op.height), i(op.width),  i(padded(op.in)), i(op.out_height),
+  return {i(slots),        i(batch),          i(op.height), i(op.width),  i(padded(op.in)), i(op.out_height),
           i(op.out_width), i(padded(op.out)), i(op.kernel), i(op.stride), i(op.padding)};
 }
 
@@ -152,9 +154,10 @@ torch::Tensor SlotNetwork::forward(const SlotWeights& weights, const torch::Tens
       case Kind::convolution: {
         values[i] = output();
         if (tape != nullptr)
-          extra[i] = torch::empty({slots, op.out, sums_per_channel(static_cast<int>(batch),
-                                                                   static_cast<int>(op.out_height * op.out_width)), 2},
-                                  on_device(torch::kFloat));
+          extra[i] = torch::empty(
+              {slots, op.out, sums_per_channel(static_cast<int>(batch), static_cast<int>(op.out_height * op.out_width)),
+               2},
+              on_device(torch::kFloat));
         const int64_t offset = layout_.offset(op.name + ".weight");
         const auto& read = weights.copy.defined() ? weights.copy : weights.values;
         convolve(precision_, convolution_shape(op, slots, batch), samples, input.data_ptr(),
@@ -252,9 +255,10 @@ void SlotNetwork::backward(const SlotWeights& weights, const torch::Tensor& imag
         if (update.fused) {
           const SlotTensor tensor{floats(weights.values, offset),
                                   floats(weights.velocity, offset),
-                                  weights.copy.defined() ? static_cast<char*>(weights.copy.data_ptr()) +
-                                                               offset * static_cast<int64_t>(weights.copy.element_size())
-                                                         : nullptr,
+                                  weights.copy.defined()
+                                      ? static_cast<char*>(weights.copy.data_ptr()) +
+                                            offset * static_cast<int64_t>(weights.copy.element_size())
+                                      : nullptr,
                                   floats(update.start, offset),
                                   floats(update.correction, offset),
                                   layout_.size()};

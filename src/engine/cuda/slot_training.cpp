@@ -12,7 +12,9 @@ namespace {
 
 cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
-torch::TensorOptions on_device(torch::ScalarType type) { return torch::TensorOptions().dtype(type).device(torch::kCUDA); }
+torch::TensorOptions on_device(torch::ScalarType type) {
+  return torch::TensorOptions().dtype(type).device(torch::kCUDA);
+}
 
 }  // namespace
 
@@ -305,8 +307,7 @@ void SlotTraining::step() {
 }
 
 ClientReport SlotTraining::report(const SlotClient& client, size_t at) const {
-  const auto samples =
-      static_cast<int64_t>(federation_.partition[static_cast<size_t>(client.view.client)].size());
+  const auto samples = static_cast<int64_t>(federation_.partition[static_cast<size_t>(client.view.client)].size());
   const auto& train = federation_.train;
   ClientReport report{.client = client.view.client};
   report.steps = steps_of(client);
