@@ -50,7 +50,7 @@ void State::assign(const TensorMap& tensors, const std::string& source) {
   }
 }
 
-void initialise(torch::Tensor values, const ParameterInfo& parameter, uint64_t seed, uint32_t owner) {
+void initialise(const torch::Tensor& values, const ParameterInfo& parameter, uint64_t seed, uint32_t owner) {
   switch (parameter.kind) {
     case ParameterKind::norm_weight:
     case ParameterKind::running_var: values.fill_(1); return;
@@ -66,7 +66,7 @@ void initialise(torch::Tensor values, const ParameterInfo& parameter, uint64_t s
   values.copy_(drawn);  // which may be on a device
 }
 
-void make_etf(torch::Tensor weight, uint64_t seed) {
+void make_etf(const torch::Tensor& weight, uint64_t seed) {
   const int64_t rows = weight.size(0), columns = weight.size(1);
   Random random(seed, Purpose::initialise, name_hash("etf"));
   auto basis = torch::empty({rows, columns}, torch::kDouble);
@@ -85,7 +85,7 @@ void make_etf(torch::Tensor weight, uint64_t seed) {
   weight.copy_(centred / centred.norm(2, {1}, true));
 }
 
-State initial_state(std::shared_ptr<const Model> model, uint64_t seed) {
+State initial_state(const std::shared_ptr<const Model>& model, uint64_t seed) {
   State state{model, torch::empty({model->size}, torch::kFloat)};
   for (const auto& p : model->parameters) initialise(state.view(p), p, seed);
   return state;

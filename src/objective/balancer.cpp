@@ -12,6 +12,14 @@ LogitLoss plain_loss(const BalancerParams& params, const LogitBatch& batch) {
   return params.form == "softmax" ? softmax_loss(batch) : sigmoid_loss(batch);
 }
 
+/// Filled in place on a device: a copy from the host could not be recorded in a graph.
+torch::Tensor on_device(const std::vector<double>& values, torch::Device device) {
+  if (device.is_cpu()) return torch::tensor(values, torch::kDouble);
+  auto tensor = torch::empty({static_cast<int64_t>(values.size())}, torch::dtype(torch::kDouble).device(device));
+  for (size_t i = 0; i < values.size(); ++i) tensor.narrow(0, static_cast<int64_t>(i), 1).fill_(values[i]);
+  return tensor;
+}
+
 /// e = z − Δ. The sign is target minus measured; the paper's Δ − z would be positive feedback.
 torch::Tensor error_of(const BalancerParams& params, const BalancerState& state) {
   const auto classes = static_cast<size_t>(state.positive.size(-1));
@@ -21,13 +29,12 @@ torch::Tensor error_of(const BalancerParams& params, const BalancerState& state)
     throw Error(Fault::usage, "objective.sgb.target",
                 std::to_string(params.target.size()) + " values for " + std::to_string(classes) + " classes",
                 "give one, or one per class");
-  return below + torch::tensor(params.target, torch::kDouble).to(below.device());
+  return below + on_device(params.target, below.device());
 }
 
 /// Classes without a balancer: they are exempt in every step.
 torch::Tensor unmounted(const BalancerParams& params, const LogitBatch& batch) {
   const auto classes = batch.logits.size(-1);
-  auto mounted = torch::zeros({classes}, torch::kBool);
   if (params.mount == "tail") {
     if (!batch.prior.defined())
       throw Error(Fault::usage, "objective.sgb.mount", "tail needs a prior", "set method.fedgrab.prior");
@@ -35,12 +42,13 @@ torch::Tensor unmounted(const BalancerParams& params, const LogitBatch& batch) {
     const auto rarest = std::get<1>(batch.prior.topk(k, -1, /*largest=*/false));
     return torch::ones_like(batch.prior, torch::kBool).scatter_(-1, rarest, false);
   }
+  auto without = torch::ones({classes}, batch.logits.options().dtype(torch::kBool));
   for (const int64_t c : params.mount_classes) {
     if (c >= classes)
       throw Error(Fault::usage, "objective.sgb.mount_classes", "there is no class " + std::to_string(c));
-    mounted[c] = true;
+    without.narrow(0, c, 1).fill_(false);
   }
-  return mounted.logical_not().to(batch.logits.device());
+  return without;
 }
 
 /// Gate (Eq. 4): r ~ U(0, 1] per class and step; r ≤ P_j exempts the class. Undefined: none is.

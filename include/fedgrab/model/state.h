@@ -31,13 +31,13 @@ struct State {
 
 /// PyTorch's layer defaults (uniform ±1/√fan_in; BatchNorm 1 and 0) from our own random numbers; each parameter has a
 /// stream of its own by name, so that another head changes nothing else.
-State initial_state(std::shared_ptr<const Model> model, uint64_t seed);
+State initial_state(const std::shared_ptr<const Model>& model, uint64_t seed);
 
 /// Makes the rows of a matrix a simplex ETF: of length 1, every two at the same, largest possible angle (cos =
 /// −1/(M−1)). With fewer columns than rows there is none; then they point into random directions.
-void make_etf(torch::Tensor weight, uint64_t seed);
+void make_etf(const torch::Tensor& weight, uint64_t seed);
 
 /// Fills one parameter as initial_state does. `owner` gives a client its own values; 0 is the server's.
-void initialise(torch::Tensor values, const ParameterInfo& parameter, uint64_t seed, uint32_t owner = 0);
+void initialise(const torch::Tensor& values, const ParameterInfo& parameter, uint64_t seed, uint32_t owner = 0);
 
 }  // namespace fedgrab
