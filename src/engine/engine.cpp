@@ -7,11 +7,11 @@ namespace fedgrab {
 
 std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation) {
 #ifdef FEDGRAB_CUDA
-  if (params.device == "cuda" || (params.device == "auto" && torch::cuda::is_available())) {
-    if (!torch::cuda::is_available())
-      throw Error(Fault::usage, "engine.device", "there is no CUDA device", "choose --device cpu");
-    return make_cuda_engine(params, federation);
-  }
+  const bool usable = cuda_usable();
+  if (params.device == "cuda" && !usable)
+    throw Error(Fault::usage, "engine.device", "there is no CUDA device of compute capability 8.0 or more",
+                "choose --device cpu");
+  if (usable && params.device != "cpu") return make_cuda_engine(params, federation);
 #else
   if (params.device == "cuda")
     throw Error(Fault::usage, "engine.device", "this fedgrab was built without CUDA",

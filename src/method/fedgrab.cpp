@@ -31,6 +31,9 @@ FedGrab::FedGrab(FedGrabParams params, BalancerParams balancer)
     : Method(std::make_unique<BalancedObjective>(balancer)),
       params_(std::move(params)),
       balanced_(std::move(balancer)) {
+  if (split() && params_.head_kind == "cosine")
+    throw Error(Fault::usage, "method.fedgrab.head_kind",
+                "cosine goes neither with warm-up nor with head_gradient = plain", "choose linear");
   plain_ = make_objective("softmax", Config(Schema{}));
 }
 

@@ -22,10 +22,11 @@ struct FedGrabParams {
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("head", head,
-            "classifying head: frozen where it is when the balancers start (at random without warm-up), frozen at the "
-            "mean of the clients' own random heads "
-            "(the published code), following the probe head from round to round, or trained")
+    v.param(
+         "head", head,
+         "classifying head: frozen where it is when the balancers start (at head_init without warm-up), frozen at the "
+         "mean of the clients' own random heads "
+         "(the published code), following the probe head from round to round, or trained")
         .one_of({"frozen", "frozen-mean", "follow", "trained"});
     v.param("head_init", head_init,
             "where the classifying head starts: at random like any layer, or with all classes equally far from each "

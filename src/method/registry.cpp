@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "entries.h"
 #include "fedgrab.h"
 #include "fedgrab/core/error.h"
 
@@ -33,6 +34,12 @@ std::unique_ptr<Method> make_fedgrab(const Config& config) {
 const std::vector<MethodEntry>& methods() {
   static const std::vector<MethodEntry> entries{
       {"fedavg", "federated", "weighted average of the clients' models (McMahan 2017)", make_fedavg},
+      fedprox_entry(),
+      fednova_entry(),
+      fedavgm_entry(),
+      fedadagrad_entry(),
+      fedadam_entry(),
+      fedyogi_entry(),
       {"fedgrab", "federated", "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023", make_fedgrab,
        [](Schema& schema) { schema.add<FedGrabParams>("method.fedgrab"); }},
       {"fedgrab-published",

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "entries.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/objective/balancer.h"
 
@@ -26,6 +27,9 @@ const std::vector<ObjectiveEntry>& objectives() {
        [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<PlainObjective>(softmax_loss); }},
       {"sigmoid", "binary cross-entropy, one per class",
        [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<PlainObjective>(sigmoid_loss); }},
+      focal_entry(),
+      balanced_softmax_entry(),
+      fedlc_entry(),
       {"sgb", "self-adjusting gradient balancer, a PID controller per class",
        [](const Config& config) -> std::unique_ptr<Objective> {
          return std::make_unique<BalancedObjective>(config.read<BalancerParams>("objective.sgb"));

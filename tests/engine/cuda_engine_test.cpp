@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "fedgrab/core/error.h"
 #include "fedgrab/data/load.h"
 #include "fedgrab/engine/engine.h"
 
@@ -109,10 +110,20 @@ double sensitivity(const World& world, const torch::Tensor& update) {
   return update_error(world, train(noisy, {.device = "cpu", .workers = 4}).update, update);
 }
 
+bool cuda_engine_there() {
+  const World world(Case{"", "cnn"}, {1});
+  const Federation federation{world.data, world.partition, world.model, world.train};
+  try {
+    return make_engine({.device = "cuda"}, federation) != nullptr;
+  } catch (const Error&) {  // built without, or no device for it
+    return false;
+  }
+}
+
 class CudaEngine : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+    if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
   }
 };
 
@@ -186,8 +197,41 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"fedgrab_frozen_mean", "cnn", "fedgrab", {{"method.fedgrab.head", "frozen-mean"}}}),
     [](const auto& one) { return one.param.name; });
 
+class CudaCohort : public CudaEngine {};
+
+/// Whatever their number, clients find a slot in a group, and the last ones do not see what the first left behind.
+TEST_P(CudaCohort, AnyNumberOfClients) {
+  for (const size_t count : {5, 8, 10, 13, 17}) {
+    std::vector<size_t> sizes(count);
+    for (size_t i = 0; i < count; ++i) sizes[i] = i % 7 + 1;
+    World world(GetParam(), sizes);
+    world.train.local_epochs = 1;
+    const auto cpu = train(world, {.device = "cpu", .workers = 4});
+    for (const int64_t slots : {40, 6}) {
+      const auto cuda = train(world, {.device = "cuda", .precision = "fp32", .slots = slots});
+      EXPECT_LT(update_error(world, cuda.update, cpu.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)))
+          << count << " clients, " << slots << " slots";
+    }
+  }
+}
+
+/// More than any client has: the batch is what there is.
+TEST_P(CudaCohort, BatchLargerThanAnyClient) {
+  World world(GetParam(), {9, 4});
+  world.train.batch = 100000;
+  world.train.local_epochs = 1;
+  const auto cpu = train(world, {.device = "cpu", .workers = 4});
+  const auto cuda = train(world, {.device = "cuda", .precision = "fp32"});
+  EXPECT_LT(update_error(world, cuda.update, cpu.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cohorts, CudaCohort,
+                         testing::Values(Case{"fedavg", "cnn"}, Case{"fedgrab", "cnn", "fedgrab"},
+                                         Case{"warm_up", "cnn", "fedgrab", {{"method.fedgrab.warmup_rounds", "1"}}}),
+                         [](const auto& one) { return one.param.name; });
+
 TEST(CudaEngineMemory, TooLittleIsAnErrorThatSaysHowMuch) {
-  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
   const World world(Case{"", "resnet18"}, {10});
   const Federation federation{world.data, world.partition, world.model, world.train};
   EXPECT_THROW(make_engine({.device = "cuda", .memory = 0.01}, federation), std::runtime_error);

@@ -27,13 +27,16 @@ struct EngineParams {
     v.param("device", device, "where clients are trained; auto: cuda where there is one")
         .one_of({"auto", "cpu", "cuda"});
     v.param("workers", workers, "cpu: clients trained at once, one thread each (0: one per core)").between(0, 1024);
-    v.param("precision", precision, "cuda: operands of convolutions; sums and weights are always float")
+    v.param("precision", precision,
+            "cuda: activations and operands of convolutions; weights, momentum and sums are always float")
         .one_of({"fp32", "tf32", "bf16"});
     v.param("slots", slots, "cuda: clients trained at once, at most").between(1, 4096);
     v.param("groups", groups,
             "cuda: streams the slots are dealt to, so that one computes while another waits for memory")
         .between(1, 64);
-    v.param("memory", memory, "cuda: GiB of device memory to stay within (0: what is free)").between(0, 100000);
+    v.param("memory", memory,
+            "cuda: GiB of device memory for the slots; data and evaluation come on top (0: what is free)")
+        .between(0, 100000);
   }
 };
 

@@ -107,6 +107,7 @@ __global__ void finish(const float* loss, const int32_t* counts, int slots, doub
 void shuffle_keys(const RoundPlan& plan, uint64_t shuffle_key, int64_t* keys, cudaStream_t stream) {
   keys_of<<<ceil_div(int64_t{plan.slots} * plan.epochs * plan.longest, threads), threads, 0, stream>>>(
       plan, shuffle_key, keys);
+  check_launch("keys_of");
 }
 
 void gather_batch(Precision precision, const BatchSource& source, const RoundPlan& plan, void* images, int64_t* labels,
@@ -115,6 +116,7 @@ void gather_batch(Precision precision, const BatchSource& source, const RoundPla
     using T = decltype(zero);
     gather<T><<<dim3(plan.batch, plan.slots), threads, 0, stream>>>(source, plan, static_cast<T*>(images), labels, mask,
                                                                     counts);
+    check_launch("gather");
   });
 }
 
@@ -123,16 +125,19 @@ void gather_plain(Precision precision, const BatchSource& source, int64_t first,
   by_precision(precision, [&](auto zero) {
     using T = decltype(zero);
     gather_range<T><<<count, threads, 0, stream>>>(source, first, static_cast<T*>(images));
+    check_launch("gather_range");
   });
 }
 
 void gate_uniforms(const RoundPlan& plan, int n, float* numbers, cudaStream_t stream) {
   draw<<<dim3(ceil_div(n, threads), plan.slots), threads, 0, stream>>>(plan, n, numbers);
+  check_launch("draw");
 }
 
 void finish_step(const float* loss, const int32_t* counts, int slots, double* loss_sum, int32_t* first_bad,
                  int32_t* step, cudaStream_t stream) {
   finish<<<1, 256, 0, stream>>>(loss, counts, slots, loss_sum, first_bad, step);
+  check_launch("finish");
 }
 
 }  // namespace fedgrab::cuda

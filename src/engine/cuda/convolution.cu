@@ -512,9 +512,10 @@ void launch_tile(const Arguments& args, int m_blocks, int n, cudaStream_t stream
   const auto kernel = multiply<pass, T, exact, BM, BN, warps_m, warps_n>;
   static const cudaError_t allowed =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes);
-  (void)allowed;  // a refusal shows at the launch
+  if (allowed != cudaSuccess) throw std::runtime_error(cudaGetErrorString(allowed));
   const dim3 grid(m_blocks, ceil_div(n, BN), args.shape.slots);
   kernel<<<grid, K::threads, K::shared_bytes, stream>>>(args);
+  check_launch("convolution");
 }
 
 template <Pass pass, class T, bool exact>

@@ -2,6 +2,7 @@
 /// first, so that clients of a wave end at about the same time; memory grows with slots, not with clients. A wave is
 /// cut into a few groups, each a batched problem on a stream of its own: while one waits for memory, another computes.
 /// The group of the largest clients comes first at the device, since the round cannot end before they do.
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ namespace {
 
 using namespace cuda;
 
-constexpr int64_t evaluation_batch = 500;
+constexpr int64_t largest_evaluation_batch = 500;
+constexpr int64_t evaluation_bytes = int64_t{4} << 30;
 constexpr int64_t lowest_priority = 3;  // LibTorch has streams of priority 0 to −3
 constexpr int64_t steps_per_look = 32;  // at the interrupt flag
 constexpr double share_of_free = 0.9;
@@ -29,13 +31,29 @@ Precision precision_of(const std::string& name) {
   return name == "fp32" ? Precision::fp32 : name == "tf32" ? Precision::tf32 : Precision::bf16;
 }
 
-/// Bytes one slot takes: weights, momentum and the bf16 copy; the gradient where it is kept; activations.
-int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train) {
+/// Bytes one slot takes: weights, momentum, the bf16 copy and the model it starts from; the gradient where it is kept;
+/// activations and their gradients.
+int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train, int64_t batch) {
   const auto& layout = network.layout();
-  const int64_t per_weight = network.precision() == Precision::bf16 ? 10 : 8;
+  const int64_t per_weight = network.precision() == Precision::bf16 ? 14 : 12;
   const int64_t gradient = 4 * (layout.trained() - (train.clip > 0 ? 0 : layout.convolutions()));
-  return layout.size() * per_weight + gradient + train.batch * network.activation_bytes();
+  return layout.size() * per_weight + gradient + batch * network.activation_bytes();
 }
+
+/// Waits for the device when it goes: nothing that was handed to it may be freed while it works, whatever was thrown.
+struct Settle {
+  Settle() = default;
+  Settle(const Settle&) = delete;
+  Settle& operator=(const Settle&) = delete;
+  ~Settle() { cudaDeviceSynchronize(); }
+};
+
+/// Clients trained side by side.
+struct Wave {
+  std::vector<std::vector<int64_t>> counts;
+  std::vector<std::vector<SlotClient>> dealt;    // by group
+  std::vector<std::pair<size_t, size_t>> where;  // of each client: group and place in it
+};
 
 class CudaEngine : public Engine {
  public:
@@ -52,15 +70,19 @@ class CudaEngine : public Engine {
     cudaMemGetInfo(&free, &total);
     double budget = static_cast<double>(free) * share_of_free;
     if (params.memory > 0) budget = std::min(budget, params.memory * 0x1.0p30);
-    const auto fit = static_cast<int64_t>(budget / static_cast<double>(slot_bytes(network_, federation.train)));
+    const auto each = static_cast<double>(
+        slot_bytes(network_, federation.train, largest_batch(federation.train, federation.partition)));
+    const auto fit = static_cast<int64_t>(budget / each);
     if (fit < 1 && params.memory > 0)
-      throw Error(Fault::usage, "engine.memory",
-                  fmt::format("one client needs {:.1f} GiB",
-                              static_cast<double>(slot_bytes(network_, federation.train)) * 0x1.0p-30),
+      throw Error(Fault::usage, "engine.memory", fmt::format("one client needs {:.1f} GiB", each * 0x1.0p-30),
                   "raise it or lower train.batch");
     slots_ = std::clamp<int64_t>(slots_, 1, std::max<int64_t>(fit, 1));
     c10::cuda::device_synchronize();  // what was uploaded so far went through another stream
   }
+
+  ~CudaEngine() override { cudaDeviceSynchronize(); }
+  CudaEngine(const CudaEngine&) = delete;
+  CudaEngine& operator=(const CudaEngine&) = delete;
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
   Predictions predict(const State& state, const Split& split) override;
@@ -68,8 +90,10 @@ class CudaEngine : public Engine {
 
  private:
   void make_groups();
-  void train_wave(const RoundTask& task, std::span<const size_t> places, Sums& sums, const ClientStore& store,
-                  std::vector<ClientReport>& reports, std::vector<TensorMap>& memories);
+  void train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store, Wave& wave,
+                  std::vector<TensorMap>& memories);
+  void collect(const RoundTask& task, std::span<const size_t> places, const Wave& wave, Sums& sums,
+               std::vector<ClientReport>& reports);
   Predictions predict(const torch::Tensor& flat, const Split& split);
   const DeviceImages& resident(const Split& split);
 
@@ -79,7 +103,7 @@ class CudaEngine : public Engine {
   SlotNetwork network_;
   DeviceImages train_;
   SlotWeights evaluation_weights_;
-  std::map<const uint8_t*, DeviceImages> resident_;  // splits that were evaluated, by their bytes
+  std::map<const uint8_t*, std::pair<Images, DeviceImages>> resident_;  // evaluated so far; the bytes are kept alive
   int64_t slots_ = 1, groups_wanted_ = 1;
   std::vector<std::unique_ptr<SlotTraining>> groups_;
 };
@@ -93,18 +117,21 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
   while (next < order.size()) {
     const auto first = next;
     next = std::min(order.size(), first + static_cast<size_t>(slots_));
+    const auto places = std::span(order).subspan(first, next - first);
+    Wave wave;
     try {
       make_groups();
-      train_wave(task, std::span(order).subspan(first, next - first), sums, store, reports, memories);
-    } catch (const c10::OutOfMemoryError&) {
-      // Only memory that a step needs can be short, and no client has been added to the sums before its wave ended.
+      train_wave(task, places, store, wave, memories);
+    } catch (const c10::OutOfMemoryError&) {  // no client of this wave has been added to the sums
       if (slots_ == 1) throw Error(Fault::other, "device memory", "not enough for one client", "lower train.batch");
       groups_.clear();
       c10::cuda::CUDACachingAllocator::emptyCache();
       slots_ = (slots_ + 1) / 2;
       warn(fmt::format("the device is out of memory: going on with {} clients at once", slots_));
       next = first;
+      continue;
     }
+    collect(task, places, wave, sums, reports);
   }
   for (size_t i = 0; i < task.clients.size(); ++i) store.write(task.clients[i], std::move(memories[i]));
   return reports;
@@ -119,47 +146,52 @@ void CudaEngine::make_groups() {
   c10::cuda::device_synchronize();
 }
 
-void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, Sums& sums, const ClientStore& store,
-                            std::vector<ClientReport>& reports, std::vector<TensorMap>& memories) {
+void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store, Wave& wave,
+                            std::vector<TensorMap>& memories) {
   const auto total = static_cast<double>(total_samples(task.clients, federation_.partition));
   const auto global = task.global.flat.cuda();
-  std::vector<std::vector<int64_t>> counts;
-  std::vector<std::vector<SlotClient>> dealt(groups_.size());
-  std::vector<std::pair<size_t, size_t>> where;  // group and place in it
-  counts.reserve(places.size());
+  wave.dealt.resize(groups_.size());
+  wave.counts.reserve(places.size());
+  // As make_groups() cuts the slots: the first groups take one more.
+  const size_t each = places.size() / groups_.size(), more = places.size() % groups_.size();
   for (size_t i = 0; i < places.size(); ++i) {
-    const size_t at = places[i], group = i * groups_.size() / places.size();
+    const size_t at = places[i];
+    const size_t group = i < more * (each + 1) ? i / (each + 1) : more + (i - more * (each + 1)) / each;
     const int64_t client = task.clients[at];
     const auto& own = federation_.partition[static_cast<size_t>(client)];
-    counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
+    wave.counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
     memories[at] = store.read(client);
     const ClientView view{client,
                           task.round,
                           static_cast<double>(own.size()) / total,
                           static_cast<uint64_t>(federation_.train.seed),
                           task.global,
-                          counts.back(),
+                          wave.counts.back(),
                           memories[at]};
     const State start{federation_.model, global.clone()};
     task.method.prepare(view, start);
-    where.emplace_back(group, dealt[group].size());
-    dealt[group].push_back({view, start.flat, task.method.client_rule(view)});
+    wave.where.emplace_back(group, wave.dealt[group].size());
+    wave.dealt[group].push_back({view, start.flat, task.method.client_rule(view)});
   }
   c10::cuda::device_synchronize();  // groups read on their own streams what was prepared on this one
+  const Settle settle;
   std::vector<int64_t> steps(groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g)
-    if (!dealt[g].empty()) steps[g] = groups_[g]->begin(dealt[g], task.round);
+    if (!wave.dealt[g].empty()) steps[g] = groups_[g]->begin(wave.dealt[g], task.round);
   for (int64_t t = 0; t < *std::max_element(steps.begin(), steps.end()); ++t) {
     if (t % steps_per_look == 0) throw_if_interrupted();
     for (size_t g = 0; g < groups_.size(); ++g)
       if (t < steps[g]) groups_[g]->start_step();
   }
   for (size_t g = 0; g < groups_.size(); ++g)
-    if (!dealt[g].empty()) groups_[g]->finish();
-  c10::cuda::device_synchronize();
+    if (!wave.dealt[g].empty()) groups_[g]->finish();
+}
+
+void CudaEngine::collect(const RoundTask& task, std::span<const size_t> places, const Wave& wave, Sums& sums,
+                         std::vector<ClientReport>& reports) {
   for (size_t i = 0; i < places.size(); ++i) {
-    const auto [group, place] = where[i];
-    const auto& client = dealt[group][place];
+    const auto [group, place] = wave.where[i];
+    const auto& client = wave.dealt[group][place];
     const auto& trained = *groups_[group];
     trained.read_memory(client.view.memory, place);
     auto& report = reports[places[i]];
@@ -176,7 +208,11 @@ void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> place
 const DeviceImages& CudaEngine::resident(const Split& split) {
   const auto* const key = split.images.bytes.data();
   if (key == federation_.data.train.images.bytes.data()) return train_;
-  return resident_.try_emplace(key, split, federation_.data.normalisation, Augmentation{}).first->second;
+  const auto found = resident_.find(key);
+  if (found != resident_.end() && found->second.first.bytes.size() == split.images.bytes.size())
+    return found->second.second;
+  DeviceImages images(split, federation_.data.normalisation, Augmentation{});
+  return resident_.insert_or_assign(key, std::pair(split.images, std::move(images))).first->second.second;
 }
 
 Predictions CudaEngine::predict(const State& state, const Split& split) {
@@ -198,18 +234,19 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
   const auto bias = head.bias ? state.view(head.name + ".bias").unsqueeze(0) : torch::Tensor();
   auto images =
       torch::empty({1, evaluation_batch, shape.height, shape.width, channel_padding}, options.dtype(network_.type()));
+  const auto truth = torch::tensor(split.labels, torch::kLong).cuda();
   auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
-  for (int64_t first = 0; first < split.count(); first += evaluation_batch) {
+  for (int64_t first = 0; first < split.count(); first += batch) {
     throw_if_interrupted();
-    const int64_t count = std::min(evaluation_batch, split.count() - first);
+    const int64_t count = std::min(batch, split.count() - first);
     const auto counts = torch::full({1}, count, options.dtype(torch::kInt));
     gather_plain(network_.precision(), data.source, first, static_cast<int>(count), images.data_ptr(),
                  stream_.stream());
     const auto features = network_.forward(evaluation_weights_, images, counts, nullptr);
     const auto logits = head_logits(head, features, weight, bias)[0].narrow(0, 0, count);
     classes.narrow(0, first, count).copy_(logits.argmax(1));
-    const auto labels = data.labels.narrow(0, first, count).to(torch::kLong);
+    const auto labels = truth.narrow(0, first, count);
     loss -= logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum();
   }
   const auto host = classes.cpu();
@@ -218,6 +255,8 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
 }
 
 }  // namespace
+
+bool cuda_usable() { return torch::cuda::is_available() && at::cuda::getCurrentDeviceProperties()->major >= 8; }
 
 std::unique_ptr<Engine> make_cuda_engine(const EngineParams& params, const Federation& federation) {
   return std::make_unique<CudaEngine>(params, federation);

@@ -5,6 +5,8 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "kernels.h"
 
@@ -90,6 +92,12 @@ void by_precision(Precision precision, F&& launch) {
     launch(bf16{});
   else
     launch(float{});
+}
+
+/// After each launch: an error would otherwise show somewhere else, or nowhere.
+inline void check_launch(const char* what) {
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
+    throw std::runtime_error(std::string("CUDA, ") + what + ": " + cudaGetErrorString(error));
 }
 
 inline int ceil_div(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }

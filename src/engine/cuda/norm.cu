@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(threads)
     for (int i = 0; i < V; ++i) {
       float value = to_float(x.values[i]) * scale[i] + shift[i];
       if (residual != nullptr) value += to_float(r.values[i]);
-      y.values[i] = from_float<T>(relu ? fmaxf(value, 0) : value);
+      y.values[i] = from_float<T>(relu && value <= 0 ? 0 : value);  // NaN passes, and is noticed
     }
     *reinterpret_cast<Vector<T>*>(output + at) = y;
   }
@@ -242,12 +242,14 @@ void norm_statistics(const NormShape& shape, const int32_t* counts, const float2
                      float2* statistics, cudaStream_t stream) {
   finish_statistics<<<ceil_div(int64_t{shape.slots} * shape.channels * 32, threads), threads, 0, stream>>>(
       shape, counts, sums, sums_per_channel(shape.batch, shape.pixels), tensors, statistics);
+  check_launch("finish_statistics");
 }
 
 void norm_running_statistics(const NormShape& shape, const NormTensors& tensors, float2* statistics,
                              cudaStream_t stream) {
   running_statistics<<<ceil_div(int64_t{shape.slots} * shape.channels, 128), 128, 0, stream>>>(shape, tensors,
                                                                                                statistics);
+  check_launch("running_statistics");
 }
 
 void norm_apply(Precision precision, const NormShape& shape, const int32_t* counts, const void* input,
@@ -258,6 +260,7 @@ void norm_apply(Precision precision, const NormShape& shape, const int32_t* coun
     const auto g = geometry_for<T>(shape, 0, elementwise_passes);
     apply<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics, tensors,
                                                      static_cast<const T*>(residual), relu, static_cast<T*>(output));
+    check_launch("apply");
   });
 }
 
@@ -271,12 +274,15 @@ void norm_backward(Precision precision, const NormShape& shape, const int32_t* c
     auto g = geometry_for<T>(shape, norm_chunks, reduction_passes);
     sum_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics,
                                                             masked_by, static_cast<const T*>(output_gradient), scratch);
+    check_launch("sum_backward");
     finish_sums<<<ceil_div(int64_t{shape.slots} * shape.channels * 32, threads), threads, 0, stream>>>(
         g, counts, scratch, sums, gradient_weight, gradient_bias, gradient_stride);
+    check_launch("finish_sums");
     g = geometry_for<T>(shape, 0, elementwise_passes);
     apply_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics,
                                                               tensors, masked_by, static_cast<T*>(output_gradient),
                                                               sums, static_cast<T*>(input_gradient));
+    check_launch("apply_backward");
   });
 }
 

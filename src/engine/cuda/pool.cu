@@ -85,6 +85,7 @@ void max_pool(Precision precision, const ConvolutionShape& shape, const int32_t*
     const int64_t items = int64_t{shape.batch} * shape.out_height * shape.out_width * shape.in;
     pool<T><<<dim3(ceil_div(items, threads), shape.slots), threads, 0, stream>>>(
         shape, counts, static_cast<const T*>(input), static_cast<T*>(output), which);
+    check_launch("pool");
   });
 }
 
@@ -95,6 +96,7 @@ void max_pool_backward(Precision precision, const ConvolutionShape& shape, const
     const int64_t items = int64_t{shape.batch} * shape.height * shape.width * shape.in;
     unpool<T><<<dim3(ceil_div(items, threads), shape.slots), threads, 0, stream>>>(
         shape, counts, static_cast<const T*>(output_gradient), which, static_cast<T*>(input_gradient));
+    check_launch("unpool");
   });
 }
 
@@ -104,6 +106,7 @@ void global_average(Precision precision, const NormShape& shape, const int32_t* 
     using T = decltype(zero);
     average<T><<<dim3(ceil_div(shape.channels, 128), shape.batch, shape.slots), 128, 0, stream>>>(
         shape, counts, static_cast<const T*>(input), features);
+    check_launch("average");
   });
 }
 
@@ -113,6 +116,7 @@ void global_average_backward(Precision precision, const NormShape& shape, const 
     using T = decltype(zero);
     spread<T><<<dim3(ceil_div(shape.channels, 128), shape.batch, shape.slots), 128, 0, stream>>>(
         shape, counts, feature_gradient, static_cast<T*>(input_gradient));
+    check_launch("spread");
   });
 }
 

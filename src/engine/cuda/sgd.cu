@@ -61,16 +61,20 @@ void sgd_step(const SlotTensor& tensor, int64_t size, const float* gradient, int
   if (size == 0) return;
   step<<<dim3(ceil_div(size, threads), slots), threads, 0, stream>>>(tensor, size, gradient, gradient_stride, factor,
                                                                      counts, rule);
+  check_launch("step");
 }
 
 void clip_factors(const float* gradient, int64_t size, int64_t stride, int slots, float clip, double* scratch,
                   float* factor, cudaStream_t stream) {
   square_sums<<<dim3(norm_parts, slots), threads, 0, stream>>>(gradient, size, stride, scratch);
+  check_launch("square_sums");
   factors<<<slots, threads, 0, stream>>>(scratch, clip, factor);
+  check_launch("factors");
 }
 
 void copy_to_bf16(const float* weights, void* copy, int64_t size, cudaStream_t stream) {
   round_to_bf16<<<ceil_div(size, threads), threads, 0, stream>>>(weights, static_cast<bf16*>(copy), size);
+  check_launch("round_to_bf16");
 }
 
 }  // namespace fedgrab::cuda

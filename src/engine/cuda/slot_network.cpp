@@ -1,6 +1,10 @@
 #include "slot_network.h"
 
 #include <ATen/cuda/CUDAEvent.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
 
 #include "fedgrab/core/error.h"
 
@@ -38,6 +42,10 @@ void SlotWeights::restart() {
 SlotNetwork::SlotNetwork(std::shared_ptr<const Model> model, Precision precision)
     : model_(std::move(model)), precision_(precision), layout_(*model_) {
   compile();
+  for (const auto& op : operations_)
+    if (op.out % channel_padding != 0 || model_->architecture.input.channels > channel_padding)
+      throw Error(Fault::other, "model", "a width that is no multiple of 8 does not run on cuda",
+                  "choose --device cpu");
 }
 
 void SlotNetwork::compile() {
@@ -138,9 +146,19 @@ int64_t SlotNetwork::activation_bytes() const {
   return elements * static_cast<int64_t>(torch::elementSize(type())) * 3 / 2;
 }
 
+int64_t SlotNetwork::largest_batch() const {
+  int64_t largest = 1;
+  for (const auto& op : operations_)
+    largest = std::max({largest, op.height * op.width * padded(op.in), op.out_height * op.out_width * padded(op.out)});
+  return std::numeric_limits<int32_t>::max() / largest;
+}
+
 torch::Tensor SlotNetwork::forward(const SlotWeights& weights, const torch::Tensor& images, const torch::Tensor& counts,
                                    Tape* tape) const {
   const int64_t slots = images.size(0), batch = images.size(1);
+  if (batch > largest_batch())
+    throw Error(Fault::usage, "train.batch", fmt::format("{} images of this size are too many for the device", batch),
+                fmt::format("at most {}", largest_batch()));
   const auto* const samples = counts.data_ptr<int32_t>();
   std::vector<torch::Tensor> values(operations_.size()), extra(operations_.size());
   torch::Tensor features;

@@ -49,6 +49,8 @@ class SlotNetwork {
   torch::ScalarType type() const { return precision_ == Precision::bf16 ? torch::kBFloat16 : torch::kFloat; }
   /// Bytes of activations and their gradients per slot and sample: an upper bound.
   int64_t activation_bytes() const;
+  /// Samples per slot that the kernels' 32-bit offsets can tell apart.
+  int64_t largest_batch() const;
 
   /// What backward() needs of a forward pass.
   struct Tape {

@@ -1,10 +1,13 @@
 #include "slot_training.h"
 
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
 
 #include "../cohort.h"
+#include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
 
 namespace fedgrab::cuda {
@@ -43,6 +46,12 @@ DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisatio
             augmentation.flip};
 }
 
+int64_t largest_batch(const TrainParams& train, const Partition& partition) {
+  int64_t longest = 1;
+  for (const auto& own : partition) longest = std::max(longest, static_cast<int64_t>(own.size()));
+  return std::min(train.batch, longest);
+}
+
 bool SlotTraining::Recipe::operator==(const Recipe& other) const {
   const auto same = [](const HeadRule& a, const HeadRule& b) {
     return a.objective == b.objective && a.backbone == b.backbone && a.prior.defined() == b.prior.defined();
@@ -63,6 +72,7 @@ SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& netw
       stream_(c10::cuda::getStreamFromPool(priority)),
       slots_(slots),
       longest_(1),
+      batch_(largest_batch(federation.train, federation.partition)),
       weights_(slots, network.layout().size(), network.precision(), true),
       update_{.side = c10::cuda::getStreamFromPool(priority)} {
   for (const auto& own : federation.partition) longest_ = std::max(longest_, static_cast<int64_t>(own.size()));
@@ -70,9 +80,9 @@ SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& netw
   const auto shape = federation.data.shape();
   const int64_t classes = federation.model->classes;
   const auto zeros = [](at::IntArrayRef sizes, torch::ScalarType type) { return torch::zeros(sizes, on_device(type)); };
-  images_ = zeros({slots, train.batch, shape.height, shape.width, channel_padding}, network.type());
-  labels_ = zeros({slots, train.batch}, torch::kLong);
-  mask_ = zeros({slots, train.batch}, torch::kFloat);
+  images_ = zeros({slots, batch_, shape.height, shape.width, channel_padding}, network.type());
+  labels_ = zeros({slots, batch_}, torch::kLong);
+  mask_ = zeros({slots, batch_}, torch::kFloat);
   counts_ = zeros({slots}, torch::kInt);
   order_ = zeros({slots, train.local_epochs, longest_}, torch::kInt);
   samples_ = zeros({slots}, torch::kInt);
@@ -103,7 +113,7 @@ RoundPlan SlotTraining::plan() const {
           Random(seed, Purpose::augment).key(),
           Random(seed, Purpose::gate).key(),
           static_cast<int>(slots_),
-          static_cast<int>(federation_.train.batch),
+          static_cast<int>(batch_),
           static_cast<int>(federation_.train.local_epochs),
           static_cast<int>(longest_)};
 }
@@ -111,7 +121,12 @@ RoundPlan SlotTraining::plan() const {
 int64_t SlotTraining::begin(const std::vector<SlotClient>& clients, int64_t round) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
   const Recipe recipe = recipe_of(clients.front().rule);
+  for (const auto& client : clients)
+    if (!(recipe_of(client.rule) == recipe))
+      throw Error(Fault::other, "method", "gives its clients rules of different kinds, which cannot train side by side",
+                  "choose --device cpu");
   if (!graph_ || !(recipe == recipe_)) {
+    graph_.reset();
     recipe_ = recipe;
     load(clients);
     record_step();
@@ -138,7 +153,7 @@ void SlotTraining::finish() {
 int64_t SlotTraining::steps_of(const SlotClient& client) const {
   const auto samples = static_cast<int64_t>(federation_.partition[static_cast<size_t>(client.view.client)].size());
   const auto& train = federation_.train;
-  return (samples + train.batch - 1) / train.batch * train.local_epochs;
+  return (samples + batch_ - 1) / batch_ * train.local_epochs;
 }
 
 void SlotTraining::load(const std::vector<SlotClient>& clients) {
@@ -210,10 +225,14 @@ void SlotTraining::record_step() {
   step_.zero_();
   memory_.clear();
   step();
-  graph_ = std::make_unique<at::cuda::CUDAGraph>();
-  graph_->capture_begin();
+  // What that left cached would not be given back during the recording, which needs as much again.
+  c10::cuda::device_synchronize();
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  auto graph = std::make_unique<at::cuda::CUDAGraph>();
+  graph->capture_begin();
   step();
-  graph_->capture_end();
+  graph->capture_end();
+  graph_ = std::move(graph);
 }
 
 torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
@@ -242,7 +261,7 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
     const auto bias = head.bias ? leaf(".bias", {slots_, classes}) : torch::Tensor();
     const auto logits = head_logits(head, head.detached ? features.detach() : shared, weight, bias);
     batch.logits = logits.detach();
-    batch.prior = priors_[i];
+    batch.prior = rule.prior.defined() ? priors_[i] : torch::Tensor();
     LogitLoss result;
     if (rule.backbone != nullptr) {
       result = (*rule.backbone)(batch, memory_);

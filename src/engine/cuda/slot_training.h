@@ -28,6 +28,9 @@ struct SlotClient {
   ClientRule rule;
 };
 
+/// The batch to make room for: no client fills a larger one.
+int64_t largest_batch(const TrainParams& train, const Partition& partition);
+
 class SlotTraining {
  public:
   /// `priority`: 0 or less; the device serves lower numbers first.
@@ -68,7 +71,7 @@ class SlotTraining {
   const SlotNetwork& network_;
   const DeviceImages& data_;
   c10::cuda::CUDAStream stream_;
-  int64_t slots_, longest_;
+  int64_t slots_, longest_, batch_;
   SlotWeights weights_;
   Update update_;
   TensorMap memory_;  // of objectives, [slots, …]

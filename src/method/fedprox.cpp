@@ -1,0 +1,39 @@
+/// FedProx (Li et al. 2020, Eq. 2): each client minimises F_k(w) + μ/2 ‖w − w_global‖².
+#include "entries.h"
+
+namespace fedgrab {
+namespace {
+
+struct FedProxParams {
+  double mu = 0.01;
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("mu", mu, "weight of the pull towards the global model").between(0, 1e6);
+  }
+};
+
+class FedProx : public Method {
+ public:
+  FedProx(std::unique_ptr<Objective> objective, double mu) : Method(std::move(objective)), mu_(mu) {}
+
+  ClientRule client_rule(const ClientView& view) const override {
+    auto rule = Method::client_rule(view);
+    rule.proximal = mu_;
+    return rule;
+  }
+
+ private:
+  double mu_;
+};
+
+}  // namespace
+
+MethodEntry fedprox_entry() {
+  return {"fedprox", "federated", "clients are pulled towards the global model (Li 2020)",
+          [](const Config& config) -> std::unique_ptr<Method> {
+            return std::make_unique<FedProx>(chosen_objective(config), config.read<FedProxParams>("method.fedprox").mu);
+          },
+          [](Schema& schema) { schema.add<FedProxParams>("method.fedprox"); }};
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,45 @@
+/// Balanced softmax (Ren et al. 2020), or logit adjustment (Menon et al. 2021): cross-entropy of z_j + τ log π_j, with
+/// π the client's own class shares. In training a rare class has to be that much larger; in a prediction nothing is
+/// added. A class that the client lacks counts as one sample.
+#include "entries.h"
+
+namespace fedgrab {
+namespace {
+
+struct BalancedSoftmaxParams {
+  double tau = 1;
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("tau", tau, "strength of the adjustment (0: cross-entropy)").between(0, 100);
+  }
+};
+
+class BalancedSoftmax : public Objective {
+ public:
+  explicit BalancedSoftmax(double tau) : tau_(tau) {}
+
+ protected:
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
+    if (tau_ == 0) return softmax_loss(batch);
+    const auto counts = batch.counts.clamp_min(1);
+    LogitBatch adjusted = batch;
+    adjusted.logits = batch.logits + tau_ * (counts / counts.sum(-1, true)).log().unsqueeze(-2);
+    return softmax_loss(adjusted);
+  }
+
+ private:
+  double tau_;
+};
+
+}  // namespace
+
+ObjectiveEntry balanced_softmax_entry() {
+  return {
+      "balanced-softmax", "cross-entropy of logits shifted by the client's class shares (Ren 2020, Menon 2021)",
+      [](const Config& config) -> std::unique_ptr<Objective> {
+        return std::make_unique<BalancedSoftmax>(config.read<BalancedSoftmaxParams>("objective.balanced-softmax").tau);
+      },
+      [](Schema& schema) { schema.add<BalancedSoftmaxParams>("objective.balanced-softmax"); }};
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,42 @@
+/// FedLC (Zhang et al. 2022, Eq. 9): cross-entropy of z_j − τ n_j^(−1/4), with n the client's own class counts: its
+/// rare classes have to win by a margin. A class that the client lacks counts as one sample.
+#include "entries.h"
+
+namespace fedgrab {
+namespace {
+
+struct FedLcParams {
+  double tau = 1;
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("tau", tau, "size of the margins (0: cross-entropy)").between(0, 100);
+  }
+};
+
+class FedLc : public Objective {
+ public:
+  explicit FedLc(double tau) : tau_(tau) {}
+
+ protected:
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
+    if (tau_ == 0) return softmax_loss(batch);
+    LogitBatch calibrated = batch;
+    calibrated.logits = batch.logits - tau_ * batch.counts.clamp_min(1).pow(-0.25).unsqueeze(-2);
+    return softmax_loss(calibrated);
+  }
+
+ private:
+  double tau_;
+};
+
+}  // namespace
+
+ObjectiveEntry fedlc_entry() {
+  return {"fedlc", "cross-entropy with margins by the client's class counts (Zhang 2022)",
+          [](const Config& config) -> std::unique_ptr<Objective> {
+            return std::make_unique<FedLc>(config.read<FedLcParams>("objective.fedlc").tau);
+          },
+          [](Schema& schema) { schema.add<FedLcParams>("objective.fedlc"); }};
+}
+
+}  // namespace fedgrab
