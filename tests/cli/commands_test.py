@@ -61,7 +61,7 @@ class Parameters(Case):
     def declared(self):
         """Key to default, from `fedgrab params`."""
         return {key: tomllib.loads(f"x = {value}")["x"]
-                for key, value in re.findall(r"(?m)^([\w.]+) = (.*)\n    \S", self.fedgrab("params"))}
+                for key, value in re.findall(r"(?m)^([\w.-]+) = (.*)\n    \S", self.fedgrab("params"))}
 
     def flat(self, table, prefix=""):
         keys = {}
@@ -81,7 +81,7 @@ class Parameters(Case):
 
     def test_documentation(self):
         text = self.fedgrab("params", "--markdown")
-        self.assertEqual(list(self.declared()), re.findall(r"(?m)^\| `([\w.]+)` \|", text))
+        self.assertEqual(list(self.declared()), re.findall(r"(?m)^\| `([\w.-]+)` \|", text))
         self.assertEqual(text, (TREE / "docs" / "parameters.md").read_text(),
                          "docs/parameters.md is out of date: fedgrab params --markdown >docs/parameters.md")
 
