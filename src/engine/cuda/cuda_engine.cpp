@@ -232,8 +232,9 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
   const Head& head = model.heads.front();
   const auto weight = state.view(head.name + ".weight").unsqueeze(0);
   const auto bias = head.bias ? state.view(head.name + ".bias").unsqueeze(0) : torch::Tensor();
-  auto images =
-      torch::empty({1, evaluation_batch, shape.height, shape.width, channel_padding}, options.dtype(network_.type()));
+  const int64_t batch = std::clamp<int64_t>(
+      std::min(evaluation_bytes / network_.activation_bytes(), network_.largest_batch()), 1, largest_evaluation_batch);
+  auto images = torch::empty({1, batch, shape.height, shape.width, channel_padding}, options.dtype(network_.type()));
   const auto truth = torch::tensor(split.labels, torch::kLong).cuda();
   auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
