@@ -13,10 +13,6 @@ double effective_steps(int64_t steps, double momentum) {
   return (t - momentum * (1 - std::pow(momentum, t)) / (1 - momentum)) / (1 - momentum);
 }
 
-std::vector<Range> moved_and_shared(const Model& model) {
-  return model.ranges([](const ParameterInfo& p) { return p.trained() && p.role == Role::shared; });
-}
-
 class FedNova : public Method {
  public:
   using Method::Method;
@@ -27,7 +23,7 @@ class FedNova : public Method {
     auto& values = sent.front().values;
     values = values.clone();
     const auto global = view.global.flat.to(values.device());
-    for (const auto& [offset, size] : moved_and_shared(*result.local.model))
+    for (const auto& [offset, size] : moved_ranges(*result.local.model))
       values.narrow(0, offset, size).sub_(global.narrow(0, offset, size)).div_(steps);
     sent.push_back({"steps", torch::tensor({static_cast<float>(steps)}), view.share, sizeof(float)});
     return sent;
@@ -36,7 +32,7 @@ class FedNova : public Method {
   void server_rule(State& global, const Sums& sums, int64_t /*round*/, TensorMap& /*memory*/) const override {
     auto average = sums["state"];
     const double steps = sums["steps"].item<double>();
-    for (const auto& [offset, size] : moved_and_shared(*global.model))
+    for (const auto& [offset, size] : moved_ranges(*global.model))
       average.narrow(0, offset, size).mul_(steps).add_(global.flat.narrow(0, offset, size));
     adopt_shared(global, average);
   }

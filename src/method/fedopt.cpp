@@ -38,9 +38,7 @@ class FedOpt : public Method {
 
   void server_rule(State& global, const Sums& sums, int64_t /*round*/, TensorMap& memory) const override {
     auto average = sums["state"];
-    const auto moved =
-        global.model->ranges([](const ParameterInfo& p) { return p.trained() && p.role == Role::shared; });
-    for (const auto& [offset, size] : moved) {
+    for (const auto& [offset, size] : moved_ranges(*global.model)) {
       auto w = average.narrow(0, offset, size);
       const auto before = global.flat.narrow(0, offset, size);
       w.copy_(before + step(w - before, "opt." + std::to_string(offset), memory));
