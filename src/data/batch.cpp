@@ -1,24 +1,9 @@
 #include "fedgrab/data/batch.h"
 
 #include <algorithm>
-#include <array>
-#include <vector>
 
 namespace fedgrab {
 namespace {
-
-/// Every byte of a channel already normalised: the same float for the same byte whatever the compiler fuses.
-using ByteTable = std::array<float, 256>;
-
-std::vector<ByteTable> byte_tables(const Normalisation& normalisation, int64_t channels) {
-  std::vector<ByteTable> tables(static_cast<size_t>(channels));
-  for (size_t channel = 0; channel < tables.size(); ++channel) {
-    const float mean = normalisation.mean.at(channel);
-    const float std = normalisation.std.at(channel);
-    for (size_t byte = 0; byte < 256; ++byte) tables[channel][byte] = (static_cast<float>(byte) / 255.0F - mean) / std;
-  }
-  return tables;
-}
 
 void write_row(const uint8_t* in, int64_t width, const Placement& placement, const ByteTable& table, float* out) {
   // Output columns [first, last) come from inside the image. A flip mirrors the crop, so the shift changes sides.
@@ -53,6 +38,16 @@ void write_image(const Images& images, int64_t i, const Placement& placement, co
 }
 
 }  // namespace
+
+std::vector<ByteTable> byte_tables(const Normalisation& normalisation, int64_t channels) {
+  std::vector<ByteTable> tables(static_cast<size_t>(channels));
+  for (size_t channel = 0; channel < tables.size(); ++channel) {
+    const float mean = normalisation.mean.at(channel);
+    const float std = normalisation.std.at(channel);
+    for (size_t byte = 0; byte < 256; ++byte) tables[channel][byte] = (static_cast<float>(byte) / 255.0F - mean) / std;
+  }
+  return tables;
+}
 
 Placement place(const Augmentation& augmentation, const PhiloxBlock& words) {
   const int64_t padding = augmentation.crop_padding;

@@ -1,8 +1,10 @@
 /// From sample indices to the floats a network reads: crop, flip, normalise.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "fedgrab/core/random.h"
 #include "fedgrab/data/dataset.h"
@@ -15,6 +17,11 @@ struct Placement {
   bool flip = false;
 };
 Placement place(const Augmentation& augmentation, const PhiloxBlock& words);
+
+/// Every byte of a channel already normalised: the same float for the same byte whatever the compiler fuses, on every
+/// device.
+using ByteTable = std::array<float, 256>;
+std::vector<ByteTable> byte_tables(const Normalisation& normalisation, int64_t channels);
 
 /// Writes image `i` into `out` (channels × height × width floats). What the crop takes from outside the image is black,
 /// as torchvision's RandomCrop does it.

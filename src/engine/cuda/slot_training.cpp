@@ -9,6 +9,7 @@
 #include "../cohort.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/data/batch.h"
 
 namespace fedgrab::cuda {
 namespace {
@@ -27,15 +28,8 @@ DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisatio
                             {static_cast<int64_t>(split.images.bytes.size())}, torch::kByte)
                .cuda();
   labels = torch::tensor(split.labels, torch::kInt).cuda();
-  // The same float for the same byte as on the CPU.
-  auto bytes = torch::empty({shape.channels, 256});
-  for (int64_t channel = 0; channel < shape.channels; ++channel)
-    for (int64_t byte = 0; byte < 256; ++byte) {
-      const auto c = static_cast<size_t>(channel);
-      bytes.data_ptr<float>()[channel * 256 + byte] =
-          (static_cast<float>(byte) / 255.0F - normalisation.mean.at(c)) / normalisation.std.at(c);
-    }
-  table = bytes.cuda();
+  const auto tables = byte_tables(normalisation, shape.channels);
+  table = torch::from_blob(const_cast<float*>(tables.front().data()), {shape.channels, 256}).cuda();
   source = {pixels.data_ptr<uint8_t>(),
             labels.data_ptr<int32_t>(),
             table.data_ptr<float>(),
