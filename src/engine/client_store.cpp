@@ -1,53 +1,162 @@
 #include "fedgrab/engine/client_store.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <string>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
+#include "fedgrab/core/progress.h"
+#include "fedgrab/model/safetensors.h"
 
 namespace fedgrab {
 namespace {
 
+namespace fs = std::filesystem;
 const std::string prefix = "client/";
+
+int64_t bytes_of(const TensorMap& tensors) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+/// "<client>-<version>.safetensors", or "client/<client>/…": the number, or -1.
+int64_t leading_number(std::string_view text, char end) {
+  int64_t number = -1;
+  const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc() && rest != text.data() + text.size() && *rest == end && number >= 0 ? number : -1;
+}
+
+/// A link costs nothing; a file system without them gets a copy.
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code code;
+  fs::create_hard_link(from, to, code);
+  if (code) fs::copy_file(from, to, fs::copy_options::overwrite_existing, code);
+  if (code) throw Error(Fault::other, to.string(), "cannot be written: " + code.message());
+}
 
 }  // namespace
 
+ClientStore::~ClientStore() {
+  std::error_code code;
+  if (files_ > 0) fs::remove_all(folder_, code);
+}
+
 TensorMap ClientStore::read(int64_t client) const {
-  const std::lock_guard lock(guard_);
-  TensorMap copy;
-  const auto found = memories_.find(client);
-  if (found == memories_.end()) return copy;
-  for (const auto& [name, tensor] : found->second) copy.emplace(name, tensor.clone());
-  return copy;
+  fs::path file;
+  {
+    const std::lock_guard lock(guard_);
+    const auto found = committed_.find(client);
+    if (found == committed_.end()) return {};
+    if (found->second.file.empty()) {
+      TensorMap copy;
+      for (const auto& [name, tensor] : found->second.tensors) copy.emplace(name, tensor.clone());
+      return copy;
+    }
+    file = found->second.file;
+  }
+  return load_safetensors(file).tensors;
 }
 
 void ClientStore::write(int64_t client, TensorMap memory) {
+  Kept kept{std::move(memory), {}, 0};
+  kept.bytes = bytes_of(kept.tensors);
+  {
+    const std::lock_guard lock(guard_);
+    if (used_ + kept.bytes > memory_) {
+      if (files_ == 0) {
+        note(fmt::format("what clients keep no longer fits engine.client_memory: the rest goes to {}",
+                         folder_.string()));
+        make_folder(folder_);
+      }
+      kept.file = folder_ / fmt::format("{}-{}.safetensors", client, ++files_);
+      kept.bytes = 0;
+    }
+    used_ += kept.bytes;
+  }
+  if (!kept.file.empty()) {
+    save_safetensors(kept.file, {kept.tensors, {}});
+    kept.tensors.clear();
+  }
   const std::lock_guard lock(guard_);
-  if (memory.empty())
-    memories_.erase(client);
-  else
-    memories_[client] = std::move(memory);
+  drop(pending_[client]);
+  pending_[client] = std::move(kept);
 }
 
-TensorMap ClientStore::all() const {
+void ClientStore::drop(Kept& kept) {
+  used_ -= kept.bytes;
+  std::error_code code;  // what cannot be removed does no harm
+  if (!kept.file.empty()) fs::remove(kept.file, code);
+  kept = {};
+}
+
+void ClientStore::commit() {
+  const std::lock_guard lock(guard_);
+  for (auto& [client, kept] : pending_) {
+    drop(committed_[client]);
+    if (kept.tensors.empty() && kept.file.empty())
+      committed_.erase(client);
+    else
+      committed_[client] = std::move(kept);
+  }
+  pending_.clear();
+}
+
+void ClientStore::discard() {
+  const std::lock_guard lock(guard_);
+  for (auto& [client, kept] : pending_) drop(kept);
+  pending_.clear();
+}
+
+TensorMap ClientStore::in_memory() const {
   const std::lock_guard lock(guard_);
   TensorMap tensors;
-  for (const auto& [client, memory] : memories_)
-    for (const auto& [name, tensor] : memory) tensors.emplace(prefix + std::to_string(client) + "/" + name, tensor);
+  for (const auto& [client, kept] : committed_)
+    for (const auto& [name, tensor] : kept.tensors) tensors.emplace(prefix + std::to_string(client) + "/" + name, tensor);
   return tensors;
 }
 
-void ClientStore::restore(const TensorMap& tensors, const std::string& source) {
+void ClientStore::link_files(const fs::path& folder) const {
   const std::lock_guard lock(guard_);
-  memories_.clear();
+  fs::remove_all(folder);
+  for (const auto& [client, kept] : committed_) {
+    if (kept.file.empty()) continue;
+    make_folder(folder);
+    link_or_copy(kept.file, folder / kept.file.filename());
+  }
+}
+
+void ClientStore::restore(const TensorMap& tensors, const fs::path& folder, const std::string& source) {
+  const std::lock_guard lock(guard_);
+  for (auto* kept : {&pending_, &committed_}) {
+    for (auto& [client, one] : *kept) drop(one);
+    kept->clear();
+  }
   for (const auto& [name, tensor] : tensors) {
     if (!name.starts_with(prefix)) continue;
-    int64_t client = -1;
-    const char* const end = name.data() + name.size();
-    const auto [rest, code] = std::from_chars(name.data() + prefix.size(), end, client);
-    if (code != std::errc() || client < 0 || rest == end || *rest != '/')
+    const int64_t client = leading_number(std::string_view(name).substr(prefix.size()), '/');
+    const auto slash = name.find('/', prefix.size());
+    if (client < 0 || slash + 1 == name.size())
       throw Error(Fault::checkpoint, source, "no client owns the tensor " + name);
-    memories_[client][std::string(rest + 1, end)] = tensor.clone();
+    auto& kept = committed_[client];
+    kept.tensors.emplace(name.substr(slash + 1), tensor.clone());
+    kept.bytes += static_cast<int64_t>(tensor.nbytes());
+    used_ += static_cast<int64_t>(tensor.nbytes());
+  }
+  // Whatever is there was left by rounds that the checkpoint does not know.
+  if (!folder_.empty()) fs::remove_all(folder_);
+  if (!fs::exists(folder)) return;
+  make_folder(folder_);
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const int64_t client = leading_number(name, '-');
+    if (client < 0) throw Error(Fault::checkpoint, entry.path().string(), "no client owns this file");
+    const int64_t version = leading_number(std::string_view(name).substr(name.find('-') + 1), '.');
+    files_ = std::max(files_, version);
+    committed_[client] = {{}, folder_ / name, 0};
+    link_or_copy(entry.path(), folder_ / name);
   }
 }
 

@@ -24,6 +24,44 @@ int64_t total_samples(const std::vector<int64_t>& clients, const Partition& part
   });
 }
 
+ClientView view_of(const Federation& federation, const RoundTask& task, int64_t client, std::span<const int64_t> counts,
+                   TensorMap& memory) {
+  const auto samples = federation.partition[static_cast<size_t>(client)].size();
+  return {.client = client,
+          .round = task.round,
+          .share = static_cast<double>(samples) / static_cast<double>(total_samples(task.clients, federation.partition)),
+          .seed = static_cast<uint64_t>(federation.train.seed),
+          .global = task.global,
+          .counts = counts,
+          .memory = memory,
+          .cohort = static_cast<int64_t>(task.clients.size()),
+          .population = static_cast<int64_t>(federation.partition.size()),
+          .server = task.server};
+}
+
+std::vector<int64_t> sample_order(const Federation& federation, const ClientView& view, int64_t epoch) {
+  const auto& own = federation.partition[static_cast<size_t>(view.client)];
+  Random random(view.seed, Purpose::shuffle, static_cast<uint32_t>(view.client), static_cast<uint32_t>(view.round),
+                static_cast<uint32_t>(epoch));
+  auto order = permutation(static_cast<int64_t>(own.size()), random);
+  if (federation.train.sampling == "shuffled") return order;
+  // Class-balanced: a class of the client's at random, then its next image, in the order of the permutation and round
+  // again.
+  std::vector<std::vector<int64_t>> by_class(view.counts.size());
+  for (const int64_t i : order)
+    by_class[static_cast<size_t>(federation.data.train.labels[static_cast<size_t>(own[static_cast<size_t>(i)])])]
+        .push_back(i);
+  std::erase_if(by_class, [](const auto& members) { return members.empty(); });
+  std::vector<size_t> next(by_class.size());
+  Random chance(view.seed, Purpose::sampling, static_cast<uint32_t>(view.client), static_cast<uint32_t>(view.round),
+                static_cast<uint32_t>(epoch));
+  for (auto& i : order) {
+    const auto c = static_cast<size_t>(chance.below(by_class.size()));
+    i = by_class[c][next[c]++ % by_class[c].size()];
+  }
+  return order;
+}
+
 void contribute(const Federation& federation, const RoundTask& task, const ClientView& view, const State& local,
                 ClientReport& report, Sums& sums) {
   const LocalResult result{local, report.steps, learning_rate(federation.train, task.round), federation.train.momentum};

@@ -13,6 +13,13 @@ namespace fedgrab {
 std::vector<size_t> by_size(const std::vector<int64_t>& clients, const Partition& partition);
 int64_t total_samples(const std::vector<int64_t>& clients, const Partition& partition);
 
+/// What a client of the task sees; `counts` and `memory` must outlive it.
+ClientView view_of(const Federation& federation, const RoundTask& task, int64_t client, std::span<const int64_t> counts,
+                   TensorMap& memory);
+
+/// Positions in a client's own list of samples, in the order in which it trains on them.
+std::vector<int64_t> sample_order(const Federation& federation, const ClientView& view, int64_t epoch);
+
 /// Folds what a trained client sends into the sums, and completes its report.
 void contribute(const Federation& federation, const RoundTask& task, const ClientView& view, const State& local,
                 ClientReport& report, Sums& sums);

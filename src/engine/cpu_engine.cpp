@@ -46,8 +46,7 @@ class CpuEngine : public Engine {
     if (!slot) slot = std::make_unique<LocalTraining>(federation_);
     return *slot;
   }
-  ClientReport train_client(const RoundTask& task, int64_t client, double share, TensorMap& memory, Sums& sums,
-                            int worker);
+  ClientReport train_client(const RoundTask& task, int64_t client, TensorMap& memory, Sums& sums, int worker);
   void predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
                      double& loss);
 
@@ -59,33 +58,27 @@ class CpuEngine : public Engine {
 std::vector<ClientReport> CpuEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const auto& clients = task.clients;
   const auto order = by_size(clients, federation_.partition);
-  const auto total = total_samples(clients, federation_.partition);
   std::vector<ClientReport> reports(clients.size());
-  std::vector<TensorMap> memories(clients.size());
   parallel_for(static_cast<int64_t>(clients.size()), workers_, [&](int64_t item, int worker) {
     at::set_num_threads(1);
     const size_t at = order[static_cast<size_t>(item)];
-    const int64_t client = clients[at];
-    const auto size = federation_.partition[static_cast<size_t>(client)].size();
-    memories[at] = store.read(client);
-    reports[at] =
-        train_client(task, client, static_cast<double>(size) / static_cast<double>(total), memories[at], sums, worker);
+    auto memory = store.read(clients[at]);
+    reports[at] = train_client(task, clients[at], memory, sums, worker);
+    store.write(clients[at], std::move(memory));
   });
-  for (size_t i = 0; i < clients.size(); ++i) store.write(clients[i], std::move(memories[i]));
   return reports;
 }
 
-ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, double share, TensorMap& memory, Sums& sums,
-                                     int worker) {
+ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, TensorMap& memory, Sums& sums, int worker) {
   const auto& own = federation_.partition[static_cast<size_t>(client)];
   const auto counts = class_counts(federation_.data.train.labels, own, federation_.data.classes());
-  const ClientView view{client,      task.round, share, static_cast<uint64_t>(federation_.train.seed),
-                        task.global, counts,     memory};
+  const auto view = view_of(federation_, task, client, counts, memory);
   auto& local = trainer(worker);
   ClientReport report = local.run(view, task.method);
 
   contribute(federation_, task, view, local.network().state(), report, sums);
   if (task.evaluate_clients) {
+    local.network().load(task.method.personalised(view, local.network().state().clone()));
     const Split& test = federation_.data.test;
     std::vector<int32_t> classes(static_cast<size_t>(test.count()));
     double loss = 0;

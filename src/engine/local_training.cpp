@@ -14,22 +14,23 @@ LocalTraining::LocalTraining(const Federation& federation)
 
 ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
   network_.load(view.global);
+  if (method.wants_features()) observe(view, method);
   method.prepare(view, network_.state());
   sgd_.reset();
   const ClientRule rule = method.client_rule(view);
-  counts_ = torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end()));
+  counts_ = rule.class_sizes.defined() ? rule.class_sizes
+                                       : torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end()));
+  while (others_.size() < rule.others.size()) others_.push_back(std::make_unique<Network>(federation_.model));
+  for (size_t i = 0; i < rule.others.size(); ++i) others_[i]->load({federation_.model, rule.others[i]});
   const auto& train = federation_.train;
   const auto& own = federation_.partition[static_cast<size_t>(view.client)];
-  const auto client = static_cast<uint32_t>(view.client);
-  const auto round = static_cast<uint32_t>(view.round);
   const double lr = learning_rate(train, view.round);
 
   ClientReport report{.client = view.client};
   double loss_sum = 0;
   std::vector<int64_t> samples(own.size());
   for (int64_t epoch = 0; epoch < train.local_epochs; ++epoch) {
-    const auto order = permutation(static_cast<int64_t>(own.size()),
-                                   Random(view.seed, Purpose::shuffle, client, round, static_cast<uint32_t>(epoch)));
+    const auto order = sample_order(federation_, view, epoch);
     for (size_t i = 0; i < own.size(); ++i) samples[i] = own[static_cast<size_t>(order[i])];
     for (size_t first = 0; first < samples.size(); first += static_cast<size_t>(train.batch)) {
       throw_if_interrupted();
@@ -46,6 +47,25 @@ ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
   }
   report.loss = loss_sum / static_cast<double>(std::max<int64_t>(report.samples, 1));
   return report;
+}
+
+void LocalTraining::observe(const ClientView& view, const Method& method) {
+  constexpr size_t at_once = 250;
+  const auto& data = federation_.data;
+  const auto shape = data.shape();
+  const auto own = std::span(federation_.partition[static_cast<size_t>(view.client)]);
+  std::vector<torch::Tensor> features;
+  auto labels = torch::empty({static_cast<int64_t>(own.size())}, torch::kLong);
+  for (size_t first = 0; first < own.size(); first += at_once) {
+    throw_if_interrupted();
+    const auto some = own.subspan(first, std::min(at_once, own.size() - first));
+    auto images = torch::empty({static_cast<int64_t>(some.size()), shape.channels, shape.height, shape.width});
+    write_batch(data.train.images, some, data.normalisation, images.data_ptr<float>());
+    features.push_back(network_.forward(images).features);
+  }
+  for (size_t i = 0; i < own.size(); ++i)
+    labels.data_ptr<int64_t>()[i] = data.train.labels[static_cast<size_t>(own[i])];
+  method.observe(view, torch::cat(features), labels);
 }
 
 double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::span<const int64_t> samples,
@@ -86,6 +106,13 @@ double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::
       gradients[head] = result.gradient;
     }
     if (head == 0 && result.loss.defined()) loss = result.loss.item<double>();
+  }
+  if (rule.feature_term != nullptr) {
+    std::vector<torch::Tensor> theirs;
+    for (size_t i = 0; i < rule.others.size(); ++i) theirs.push_back(others_[i]->forward(images).features);
+    const auto [term, gradient] = (*rule.feature_term)(output.features.detach(), theirs, batch);
+    loss += term.item<double>();
+    feature_gradient = feature_gradient.defined() ? feature_gradient + gradient : gradient;
   }
   network_.backward(output, gradients, feature_gradient);
   sgd_.step(network_, view.global, rule, federation_.train, lr);

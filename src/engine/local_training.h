@@ -1,7 +1,9 @@
 /// One client's local training on one network: the plain path that every faster engine is measured against.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "fedgrab/engine/engine.h"
 #include "sgd.h"
@@ -17,6 +19,8 @@ class LocalTraining {
   Network& network() { return network_; }
 
  private:
+  /// Features of the client's own images under the model it received.
+  void observe(const ClientView& view, const Method& method);
   /// One step; returns the classifying head's loss.
   double step(const ClientView& view, const ClientRule& rule, std::span<const int64_t> samples, uint32_t position,
               uint32_t step_index, double lr);
@@ -24,7 +28,8 @@ class LocalTraining {
   const Federation& federation_;
   Network network_;
   Sgd sgd_;
-  torch::Tensor counts_;  // of the client in training, by class
+  torch::Tensor counts_;  // sizes of the classes, of the client in training
+  std::vector<std::unique_ptr<Network>> others_;  // models whose features a rule compares with
 };
 
 }  // namespace fedgrab

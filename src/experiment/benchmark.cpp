@@ -69,6 +69,7 @@ struct Workload {
     for (const auto& report :
          engine.train({.round = ++round, .clients = clients, .global = global, .method = *method}, sums, store))
       steps += report.steps;
+    store.commit();
     return steps;
   }
   /// Client-steps per second over about `seconds`.

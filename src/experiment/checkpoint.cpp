@@ -20,6 +20,7 @@ std::string card_to_text(const ModelCard& card) {
               {"head_kind", card.head_kind},
               {"head_bias", card.head_bias},
               {"head_scale", card.head_scale},
+              {"head_projected", card.head_projected},
               {"class_names", card.class_names},
               {"mean", card.normalisation.mean},
               {"std", card.normalisation.std},
@@ -40,6 +41,7 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
                    .head_kind = json.at("head_kind"),
                    .head_bias = json.at("head_bias"),
                    .head_scale = json.at("head_scale"),
+                   .head_projected = json.value("head_projected", false),
                    .class_names = json.at("class_names"),
                    .normalisation = {json.at("mean"), json.at("std")},
                    .round = json.at("round"),
@@ -78,10 +80,11 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
   make_folder(directory.checkpoints());
   TensorFile file{checkpoint.global.named(), {{card_key, card_to_text(card)}}};
   for (const auto& [name, tensor] : checkpoint.server) file.tensors.emplace(server_prefix + name, tensor);
-  file.tensors.merge(clients.all());
+  file.tensors.merge(clients.in_memory());
+  clients.link_files(RunDirectory::clients_of(directory.checkpoint(checkpoint.round)));  // first: a checkpoint that exists is complete
   save_safetensors(directory.checkpoint(checkpoint.round), file);
   auto rounds = directory.checkpoint_rounds();
-  for (size_t i = 0; i + static_cast<size_t>(keep) < rounds.size(); ++i) fs::remove(directory.checkpoint(rounds[i]));
+  for (size_t i = 0; i + static_cast<size_t>(keep) < rounds.size(); ++i) directory.remove_checkpoint(rounds[i]);
 }
 
 void load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& clients) {
@@ -92,7 +95,7 @@ void load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& 
   checkpoint.server.clear();
   for (const auto& [name, tensor] : file.tensors)
     if (name.starts_with(server_prefix)) checkpoint.server.emplace(name.substr(server_prefix.size()), tensor.clone());
-  clients.restore(file.tensors, path.string());
+  clients.restore(file.tensors, RunDirectory::clients_of(path), path.string());
 }
 
 void save_model(const fs::path& path, const ModelCard& card, const State& state) {
@@ -117,7 +120,8 @@ LoadedModel load_model(const fs::path& path) {
   LoadedModel loaded{card_from_file(file, file_path), {}};
   const Head head{.kind = loaded.card.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
                   .bias = loaded.card.head_bias,
-                  .scale = loaded.card.head_scale};
+                  .scale = loaded.card.head_scale,
+                  .projected = loaded.card.head_projected};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
   loaded.state.assign(file.tensors, file_path.string());

@@ -113,7 +113,10 @@ class Experiment {
 };
 
 Experiment::Experiment(const Config& config, const RunOptions& options)
-    : config_(with_absolute_paths(config)), options_(options), settings_(read_settings(config)) {
+    : config_(with_absolute_paths(config)),
+      options_(options),
+      settings_(read_settings(config)),
+      clients_(options.directory.root / "clients", static_cast<int64_t>(settings_.engine.client_memory * 0x1.0p30)) {
   if (settings_.eval.patience > 0 && settings_.data.validation <= 0)
     throw Error(Fault::usage, "eval.patience", "needs a validation split to watch", "set data.validation, 0.1 say");
   method_ = find_method(settings_.method).make(config_);
@@ -129,6 +132,7 @@ Experiment::Experiment(const Config& config, const RunOptions& options)
   engine_ = make_engine(settings_.engine, *federation_);
   state_.global = initial_state(model, settings_.seed());
   method_->initialise(state_.global, settings_.seed());
+  if (method_->wants_counts()) method_->learn_counts(prepared_.counts);
   if (!settings_.model.init.empty()) initialise_from_file(state_.global, settings_.model.init);
 }
 
@@ -182,6 +186,7 @@ ModelCard Experiment::card() const {
           .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
           .head_bias = head.bias,
           .head_scale = head.scale,
+          .head_projected = head.projected,
           .class_names = prepared_.data.class_names,
           .normalisation = prepared_.data.normalisation,
           .round = state_.round,
@@ -197,13 +202,14 @@ void Experiment::save() {
 RoundRecord Experiment::train_or_take_back(int64_t round) {
   Checkpoint before{state_.round, state_.global.clone(), {}};
   for (const auto& [name, tensor] : state_.server) before.server.emplace(name, tensor.clone());
-  const TensorMap memories = clients_.all();
   try {
-    return train_round(round);
+    auto record = train_round(round);
+    clients_.commit();
+    return record;
   } catch (const Interrupted&) {
     // Training may be done and the evaluation half-way: what is saved must be the last round on record.
     state_ = before;
-    clients_.restore(memories, options_.directory.root.string());
+    clients_.discard();
     throw;
   }
 }
@@ -227,6 +233,7 @@ RoundRecord Experiment::train_round(int64_t round) {
                                        .clients = clients,
                                        .global = state_.global,
                                        .method = *method_,
+                                       .server = state_.server,
                                        .evaluate_clients = client_every > 0 && round % client_every == 0},
                                       sums, clients_);
   record.phase_seconds["train"] = watch.lap();
@@ -242,6 +249,11 @@ RoundRecord Experiment::train_round(int64_t round) {
     record.bytes_down += report.bytes_down;
     loss_sum += report.loss * static_cast<double>(report.samples);
     if (!report.accuracy.empty()) record.client_accuracy.push_back(report.accuracy);
+  }
+  if (round == 1 && method_->wants_counts()) {  // every client's counts up, their sum down, once
+    const int64_t counts = prepared_.data.classes() * static_cast<int64_t>(sizeof(float) * partition_.size());
+    record.bytes_up += counts;
+    record.bytes_down += counts;
   }
   record.clients = static_cast<int64_t>(reports.size());
   record.loss = loss_sum / static_cast<double>(std::max<int64_t>(record.samples, 1));
@@ -268,11 +280,12 @@ void Experiment::record_diagnostics(RoundRecord& record, const std::vector<Clien
 
 void Experiment::evaluate(RoundRecord& record) {
   const auto& data = prepared_.data;
-  const auto test = engine_->predict(state_.global, data.test);
+  const State deployed = method_->deployed(state_.global, state_.server);
+  const auto test = engine_->predict(deployed, data.test);
   record.accuracy = score(test.classes, data.test.labels, prepared_.groups, data.classes());
   record.test_loss = test.loss;
   if (prepared_.validation.count() == 0) return;
-  const auto held = engine_->predict(state_.global, prepared_.validation);
+  const auto held = engine_->predict(deployed, prepared_.validation);
   record.validation = score(held.classes, prepared_.validation.labels, prepared_.groups, data.classes());
 }
 
@@ -303,7 +316,7 @@ void Experiment::write(const RoundRecord& record) {
 void Experiment::save_best(const RoundRecord& record) {
   if (!record.validation) return;
   if (summarise(records_, settings_.eval.criterion).best_round == record.round)
-    save_model(options_.directory.root / "best.safetensors", card(), state_.global);
+    save_model(options_.directory.root / "best.safetensors", card(), method_->deployed(state_.global, state_.server));
 }
 
 bool Experiment::out_of_patience() const {
@@ -328,14 +341,15 @@ std::string Experiment::progress_detail(const RoundRecord& record) const {
 Summary Experiment::finish() {
   save();
   const auto& data = prepared_.data;
-  save_model(options_.directory.model(), card(), state_.global);
+  const State deployed = method_->deployed(state_.global, state_.server);
+  save_model(options_.directory.model(), card(), deployed);
   Summary summary = summarise(records_, settings_.eval.criterion);
   summary.groups = prepared_.groups;
   summary.class_names = data.class_names;
   summary.class_counts = prepared_.counts;
   if (data.classes() <= largest_confusion)
     summary.confusion =
-        confusion_matrix(engine_->predict(state_.global, data.test).classes, data.test.labels, data.classes());
+        confusion_matrix(engine_->predict(deployed, data.test).classes, data.test.labels, data.classes());
   summary.peak_memory_bytes = peak_memory();
   write_atomically(options_.directory.summary(), to_json(summary).dump(1) + "\n");
   return summary;

@@ -1,6 +1,8 @@
 /// What the method files share: one function each for the registry.
 #pragma once
 
+#include <cmath>
+
 #include "fedgrab/method/method.h"
 
 namespace fedgrab {
@@ -10,11 +12,40 @@ inline std::vector<Range> moved_ranges(const Model& model) {
   return model.ranges([](const ParameterInfo& p) { return p.trained() && p.role == Role::shared; });
 }
 
+inline int64_t moved_bytes(const Model& model) {
+  int64_t bytes = 0;
+  for (const auto& range : moved_ranges(model)) bytes += range.size * static_cast<int64_t>(sizeof(float));
+  return bytes;
+}
+
+/// How far steps of equal gradients go, in steps without momentum: ‖a‖₁ = [τ − m(1 − m^τ)/(1 − m)]/(1 − m).
+inline double effective_steps(int64_t steps, double momentum) {
+  const auto t = static_cast<double>(steps);
+  return (t - momentum * (1 - std::pow(momentum, t)) / (1 - momentum)) / (1 - momentum);
+}
+
+/// Headings of `fedgrab run --method help`.
+namespace groups {
+constexpr const char* federated = "federated learning";
+constexpr const char* optimisers = "against client drift, and optimisers of the server";
+constexpr const char* long_tailed = "for the long tail";
+constexpr const char* losses = "FedAvg with a loss for the long tail (also: any --method with --objective)";
+constexpr const char* centralised = "all data in one place: the upper bound";
+}  // namespace groups
+
 MethodEntry fedprox_entry();
 MethodEntry fednova_entry();
 MethodEntry fedavgm_entry();
 MethodEntry fedadagrad_entry();
 MethodEntry fedadam_entry();
 MethodEntry fedyogi_entry();
+MethodEntry fedir_entry();
+MethodEntry scaffold_entry();
+MethodEntry feddyn_entry();
+MethodEntry moon_entry();
+MethodEntry tau_norm_entry();
+MethodEntry creff_entry();
+MethodEntry fedetf_entry();
+MethodEntry fedloge_entry();
 
 }  // namespace fedgrab

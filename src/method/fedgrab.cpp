@@ -28,7 +28,7 @@ torch::Tensor fixed_prior(const std::vector<double>& given, int64_t classes) {
 }  // namespace
 
 FedGrab::FedGrab(FedGrabParams params, BalancerParams balancer)
-    : Method(std::make_unique<BalancedObjective>(balancer)),
+    : Method(LocalLoss{std::make_unique<BalancedObjective>(balancer)}),
       params_(std::move(params)),
       balanced_(std::move(balancer)) {
   if (split() && params_.head_kind == "cosine")

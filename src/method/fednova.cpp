@@ -1,17 +1,10 @@
 /// FedNova (Wang et al. 2020, Eq. 7): w ← w + τ_eff Σ_k p_k d_k with d_k = (w_k − w)/‖a_k‖₁ and τ_eff = Σ_k p_k ‖a_k‖₁,
 /// so that a client with more steps does not pull further. ‖a‖₁ is the number of steps, momentum m counted in: [τ − m(1
 /// − m^τ)/(1 − m)]/(1 − m). BatchNorm's statistics are averaged plainly.
-#include <cmath>
-
 #include "entries.h"
 
 namespace fedgrab {
 namespace {
-
-double effective_steps(int64_t steps, double momentum) {
-  const auto t = static_cast<double>(steps);
-  return (t - momentum * (1 - std::pow(momentum, t)) / (1 - momentum)) / (1 - momentum);
-}
 
 class FedNova : public Method {
  public:
@@ -41,9 +34,9 @@ class FedNova : public Method {
 }  // namespace
 
 MethodEntry fednova_entry() {
-  return {"fednova", "federated", "updates are divided by each client's number of steps before averaging (Wang 2020)",
+  return {"fednova", groups::federated, "updates are divided by each client's number of steps before averaging (Wang 2020)",
           [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedNova>(chosen_objective(config));
+            return std::make_unique<FedNova>(chosen_loss(config));
           }};
 }
 

@@ -33,8 +33,8 @@ struct AdaptiveParams {
 
 class FedOpt : public Method {
  public:
-  FedOpt(std::unique_ptr<Objective> objective, Rule rule, AdaptiveParams params)
-      : Method(std::move(objective)), rule_(rule), params_(params) {}
+  FedOpt(LocalLoss loss, Rule rule, AdaptiveParams params)
+      : Method(std::move(loss)), rule_(rule), params_(params) {}
 
   void server_rule(State& global, const Sums& sums, int64_t /*round*/, TensorMap& memory) const override {
     auto average = sums["state"];
@@ -71,33 +71,33 @@ std::unique_ptr<Method> make_adaptive(const Config& config) {
   constexpr const char* group = rule == Rule::adagrad ? "method.fedadagrad"
                                 : rule == Rule::adam  ? "method.fedadam"
                                                       : "method.fedyogi";
-  return std::make_unique<FedOpt>(chosen_objective(config), rule, config.read<AdaptiveParams>(group));
+  return std::make_unique<FedOpt>(chosen_loss(config), rule, config.read<AdaptiveParams>(group));
 }
 
 }  // namespace
 
 MethodEntry fedavgm_entry() {
-  return {"fedavgm", "federated", "the server moves with momentum (Hsu 2019)",
+  return {"fedavgm", groups::optimisers, "the server moves with momentum (Hsu 2019)",
           [](const Config& config) -> std::unique_ptr<Method> {
             const auto params = config.read<MomentumParams>("method.fedavgm");
-            return std::make_unique<FedOpt>(chosen_objective(config), Rule::momentum,
+            return std::make_unique<FedOpt>(chosen_loss(config), Rule::momentum,
                                             AdaptiveParams{.lr = params.lr, .beta1 = params.beta});
           },
           [](Schema& schema) { schema.add<MomentumParams>("method.fedavgm"); }};
 }
 
 MethodEntry fedadagrad_entry() {
-  return {"fedadagrad", "federated", "the server takes Adagrad's step (Reddi 2021)", make_adaptive<Rule::adagrad>,
+  return {"fedadagrad", groups::optimisers, "the server takes Adagrad's step (Reddi 2021)", make_adaptive<Rule::adagrad>,
           [](Schema& schema) { schema.add<AdaptiveParams>("method.fedadagrad"); }};
 }
 
 MethodEntry fedadam_entry() {
-  return {"fedadam", "federated", "the server takes Adam's step (Reddi 2021)", make_adaptive<Rule::adam>,
+  return {"fedadam", groups::optimisers, "the server takes Adam's step (Reddi 2021)", make_adaptive<Rule::adam>,
           [](Schema& schema) { schema.add<AdaptiveParams>("method.fedadam"); }};
 }
 
 MethodEntry fedyogi_entry() {
-  return {"fedyogi", "federated", "the server takes Yogi's step (Reddi 2021)", make_adaptive<Rule::yogi>,
+  return {"fedyogi", groups::optimisers, "the server takes Yogi's step (Reddi 2021)", make_adaptive<Rule::yogi>,
           [](Schema& schema) { schema.add<AdaptiveParams>("method.fedyogi"); }};
 }
 

@@ -14,7 +14,7 @@ struct FedProxParams {
 
 class FedProx : public Method {
  public:
-  FedProx(std::unique_ptr<Objective> objective, double mu) : Method(std::move(objective)), mu_(mu) {}
+  FedProx(LocalLoss loss, double mu) : Method(std::move(loss)), mu_(mu) {}
 
   ClientRule client_rule(const ClientView& view) const override {
     auto rule = Method::client_rule(view);
@@ -29,9 +29,9 @@ class FedProx : public Method {
 }  // namespace
 
 MethodEntry fedprox_entry() {
-  return {"fedprox", "federated", "clients are pulled towards the global model (Li 2020)",
+  return {"fedprox", groups::federated, "clients are pulled towards the global model (Li 2020)",
           [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedProx>(chosen_objective(config), config.read<FedProxParams>("method.fedprox").mu);
+            return std::make_unique<FedProx>(chosen_loss(config), config.read<FedProxParams>("method.fedprox").mu);
           },
           [](Schema& schema) { schema.add<FedProxParams>("method.fedprox"); }};
 }

@@ -7,7 +7,7 @@
 namespace fedgrab {
 namespace {
 
-std::unique_ptr<Method> make_fedavg(const Config& config) { return std::make_unique<Method>(chosen_objective(config)); }
+std::unique_ptr<Method> make_fedavg(const Config& config) { return std::make_unique<Method>(chosen_loss(config)); }
 
 class Central : public Method {
  public:
@@ -16,7 +16,7 @@ class Central : public Method {
 };
 
 std::unique_ptr<Method> make_central(const Config& config) {
-  return std::make_unique<Central>(chosen_objective(config));
+  return std::make_unique<Central>(chosen_loss(config));
 }
 
 std::unique_ptr<Method> make_fedgrab(const Config& config) {
@@ -29,40 +29,74 @@ std::unique_ptr<Method> make_fedgrab(const Config& config) {
                                    config.read<BalancerParams>("objective.sgb"));
 }
 
+/// FedAvg with another loss: a row of its own in every table.
+MethodEntry with_loss(const char* name, const char* loss, const char* summary, const char* prior = "local") {
+  MethodEntry entry{name, groups::losses, summary, make_fedavg};
+  entry.preset = {{"objective.name", loss}, {"prior.source", prior}};
+  return entry;
+}
+
+/// Fed-GraB with other values.
+MethodEntry fedgrab_preset(const char* name, const char* summary,
+                           std::vector<std::pair<std::string, std::string>> values) {
+  MethodEntry entry{name, groups::long_tailed, summary, make_fedgrab};
+  entry.preset = std::move(values);
+  return entry;
+}
+
+MethodEntry central_with(const char* name, const char* loss, const char* summary) {
+  MethodEntry entry{name, groups::centralised, summary, make_central};
+  entry.preset = {{"objective.name", loss}};
+  return entry;
+}
+
 }  // namespace
 
 const std::vector<MethodEntry>& methods() {
   static const std::vector<MethodEntry> entries{
-      {"fedavg", "federated", "weighted average of the clients' models (McMahan 2017)", make_fedavg},
+      {"fedavg", groups::federated, "weighted average of the clients' models (McMahan 2017)", make_fedavg},
       fedprox_entry(),
       fednova_entry(),
+      fedir_entry(),
+      scaffold_entry(),
+      feddyn_entry(),
+      moon_entry(),
       fedavgm_entry(),
       fedadagrad_entry(),
       fedadam_entry(),
       fedyogi_entry(),
-      {"fedgrab", "federated", "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023", make_fedgrab,
+      {"fedgrab", groups::long_tailed, "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023", make_fedgrab,
        [](Schema& schema) { schema.add<FedGrabParams>("method.fedgrab"); }},
-      {"fedgrab-published",
-       "federated",
-       "preset: Fed-GraB as in the code its authors published",
-       make_fedgrab,
-       nullptr,
-       {{"method.fedgrab.head", "frozen-mean"},
-        {"method.fedgrab.prior", "published"},
-        {"method.fedgrab.shuffled_weights", "true"},
-        {"objective.sgb.form", "sigmoid"},
-        {"objective.sgb.clamp", "0"}}},
-      {"fedgrab-paper",
-       "federated",
-       "preset: Fed-GraB to the letter of the paper",
-       make_fedgrab,
-       nullptr,
-       {{"method.fedgrab.head", "trained"},
-        {"method.fedgrab.prior", "head"},
-        {"method.fedgrab.prior_scale", "share"},
-        {"objective.sgb.form", "softmax"},
-        {"objective.sgb.clamp", "0"}}},
-      {"central", "centralised", "all data in one place: the upper bound", make_central},
+      fedgrab_preset("fedgrab-published", "preset: Fed-GraB as in the code its authors published",
+                     {{"method.fedgrab.head", "frozen-mean"},
+                      {"method.fedgrab.prior", "published"},
+                      {"method.fedgrab.shuffled_weights", "true"},
+                      {"objective.sgb.form", "sigmoid"},
+                      {"objective.sgb.clamp", "0"}}),
+      fedgrab_preset("fedgrab-paper", "preset: Fed-GraB to the letter of the paper",
+                     {{"method.fedgrab.head", "trained"},
+                      {"method.fedgrab.prior", "head"},
+                      {"method.fedgrab.prior_scale", "share"},
+                      {"objective.sgb.form", "softmax"},
+                      {"objective.sgb.clamp", "0"}}),
+      creff_entry(),
+      tau_norm_entry(),
+      fedetf_entry(),
+      fedloge_entry(),
+      with_loss("eqlv2", "eqlv2", "preset: weights by collected gradients (Tan 2021)"),
+      with_loss("ldam", "ldam", "preset: margins by class size (Cao 2019)"),
+      with_loss("focal", "focal", "preset: looks away from what is recognised already (Lin 2017)"),
+      with_loss("gcl", "gcl", "preset: Gaussian clouds on the logits (Li 2022)"),
+      with_loss("seesaw", "seesaw", "preset: rare classes are punished less (Wang 2021)"),
+      with_loss("fedlc", "fedlc", "preset: margins by the client's own counts (Zhang 2022)"),
+      with_loss("balanced-softmax", "balanced-softmax", "preset: shifted by the client's own counts (Ren 2020)"),
+      with_loss("logit-adjustment", "balanced-softmax", "preset: shifted by what DPA reads (Menon 2021)", "dpa"),
+      {"class-balanced", groups::losses, "preset: clients draw every class they have equally often", make_fedavg,
+       nullptr, {{"train.sampling", "class-balanced"}}},
+      {"central", groups::centralised, "softmax, or any --objective", make_central},
+      central_with("central-eqlv2", "eqlv2", "preset: EQL v2"),
+      central_with("central-ldam", "ldam", "preset: LDAM"),
+      central_with("sgb-cl", "sgb", "preset: gradient balancers in central training"),
   };
   return entries;
 }
@@ -84,11 +118,12 @@ void declare_methods(Schema& schema) {
     if (entry.declare != nullptr) entry.declare(schema);
   schema.add<ObjectiveParams>("objective");
   declare_objectives(schema);
+  schema.add<PriorParams>("prior");
 }
 
-std::unique_ptr<Objective> chosen_objective(const Config& config, const std::string& fallback) {
+LocalLoss chosen_loss(const Config& config, const std::string& fallback) {
   const auto name = config.read<ObjectiveParams>("objective").name;
-  return make_objective(name == "auto" ? fallback : name, config);
+  return {make_objective(name == "auto" ? fallback : name, config), config.read<PriorParams>("prior")};
 }
 
 }  // namespace fedgrab

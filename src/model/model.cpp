@@ -40,6 +40,11 @@ void describe_layer(const Layer& layer, std::vector<ParameterInfo>& out) {
 void describe_head(const Head& head, int64_t features, int64_t classes, std::vector<ParameterInfo>& out) {
   out.push_back({head.name + ".weight", {classes, features}, Kind::weight, head.role, features});
   if (head.bias) out.push_back({head.name + ".bias", {classes}, Kind::bias, head.role, features});
+  if (!head.projected) return;
+  const Role role = head.role == Role::personal ? Role::personal : Role::shared;  // the classifier alone may be frozen
+  out.push_back({head.name + ".projection.weight", {features, features}, Kind::weight, role, features});
+  out.push_back({head.name + ".projection.bias", {features}, Kind::bias, role, features});
+  out.push_back({head.name + ".temperature", {1}, Kind::norm_weight, role, 1});
 }
 
 }  // namespace

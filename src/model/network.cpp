@@ -1,11 +1,12 @@
 #include "fedgrab/model/network.h"
 
+#include "fedgrab/model/head.h"
+
 namespace fedgrab {
 namespace {
 
 constexpr double batch_norm_momentum = 0.1;
 constexpr double batch_norm_epsilon = 1e-5;
-constexpr double cosine_epsilon = 1e-8;
 
 torch::Tensor batch_norm(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
                          const torch::Tensor& mean, const torch::Tensor& var, bool training) {
@@ -71,15 +72,8 @@ torch::Tensor Network::run_layer(size_t index, const std::vector<torch::Tensor>&
 }
 
 torch::Tensor Network::run_head(const Head& head, const torch::Tensor& features) {
-  const torch::Tensor x = head.detached ? features.detach() : features;
-  const torch::Tensor& weight = leaf(head.name + ".weight");
-  const torch::Tensor bias = head.bias ? leaf(head.name + ".bias") : torch::Tensor();
-  if (head.kind == HeadKind::linear) {
-    const auto logits = at::linear(x, weight, bias);
-    return head.scale == 1 ? logits : logits * head.scale;
-  }
-  const auto unit = [](const torch::Tensor& v) { return v / v.norm(2, {-1}, true).clamp_min(cosine_epsilon); };
-  return at::linear(unit(x), unit(weight), bias) * head.scale;
+  return head_logits(head, head.detached ? features.detach() : features,
+                     [&](const std::string& suffix) { return leaf(head.name + suffix); });
 }
 
 void Network::backward(const NetworkOutput& output, const std::vector<torch::Tensor>& logit_gradients,

@@ -30,6 +30,10 @@ const std::vector<ObjectiveEntry>& objectives() {
       focal_entry(),
       balanced_softmax_entry(),
       fedlc_entry(),
+      ldam_entry(),
+      gcl_entry(),
+      eqlv2_entry(),
+      seesaw_entry(),
       {"sgb", "self-adjusting gradient balancer, a PID controller per class",
        [](const Config& config) -> std::unique_ptr<Objective> {
          return std::make_unique<BalancedObjective>(config.read<BalancerParams>("objective.sgb"));

@@ -15,6 +15,11 @@ fs::path RunDirectory::checkpoint(int64_t round) const {
   return checkpoints() / fmt::format("round-{:06}.safetensors", round);
 }
 
+void RunDirectory::remove_checkpoint(int64_t round) const {
+  fs::remove(checkpoint(round));  // first: one that exists is complete
+  fs::remove_all(clients_of(checkpoint(round)));
+}
+
 std::vector<int64_t> RunDirectory::checkpoint_rounds() const {
   std::vector<int64_t> rounds;
   std::error_code code;

@@ -10,13 +10,14 @@ namespace {
 TEST(ClientStore, KnowsNothingOfAClientThatNeverTrained) {
   const ClientStore store;
   EXPECT_TRUE(store.read(3).empty());
-  EXPECT_TRUE(store.all().empty());
+  EXPECT_TRUE(store.in_memory().empty());
 }
 
 TEST(ClientStore, KeepsClientsApart) {
   ClientStore store;
   store.write(1, {{"sum", torch::tensor({1.0F, 2.0F})}});
   store.write(12, {{"sum", torch::tensor({3.0F})}});
+  store.commit();
   EXPECT_TRUE(torch::equal(store.read(1).at("sum"), torch::tensor({1.0F, 2.0F})));
   EXPECT_TRUE(torch::equal(store.read(12).at("sum"), torch::tensor({3.0F})));
   EXPECT_TRUE(store.read(2).empty());
@@ -25,6 +26,7 @@ TEST(ClientStore, KeepsClientsApart) {
 TEST(ClientStore, HandsOutCopies) {
   ClientStore store;
   store.write(1, {{"sum", torch::ones({2})}});
+  store.commit();
   store.read(1).at("sum").fill_(5);
   EXPECT_TRUE(torch::equal(store.read(1).at("sum"), torch::ones({2})));
 }
@@ -32,14 +34,18 @@ TEST(ClientStore, HandsOutCopies) {
 TEST(ClientStore, ForgetsAClientThatKeepsNothing) {
   ClientStore store;
   store.write(1, {{"sum", torch::ones({2})}});
+  store.commit();
   store.write(1, {});
-  EXPECT_TRUE(store.all().empty());
+  store.commit();
+  EXPECT_TRUE(store.in_memory().empty());
 }
 
 TEST(ClientStore, ReplacesTheWholeMemory) {
   ClientStore store;
   store.write(1, {{"old", torch::ones({2})}});
+  store.commit();
   store.write(1, {{"new", torch::ones({2})}});
+  store.commit();
   EXPECT_FALSE(store.read(1).contains("old"));
 }
 
@@ -47,31 +53,101 @@ TEST(ClientStore, ComesBackFromItsTensors) {
   ClientStore store;
   store.write(0, {{"sgb.error", torch::tensor({0.5F})}, {"head/fc.weight", torch::ones({2, 2})}});
   store.write(10000000, {{"steps", torch::tensor({int64_t{7}})}});
-  const auto tensors = store.all();
+  store.commit();
+  const auto tensors = store.in_memory();
   EXPECT_TRUE(tensors.contains("client/0/sgb.error"));
 
   ClientStore restored;
   restored.write(4, {{"gone", torch::ones({1})}});
-  restored.restore(tensors, "a.file");
+  restored.commit();
+  restored.restore(tensors, {}, "a.file");
   EXPECT_TRUE(restored.read(4).empty());
-  ASSERT_EQ(restored.all().size(), 3U);
-  for (const auto& [name, tensor] : restored.all()) {
+  ASSERT_EQ(restored.in_memory().size(), 3U);
+  for (const auto& [name, tensor] : restored.in_memory()) {
     EXPECT_TRUE(torch::equal(tensor, tensors.at(name))) << name;
     EXPECT_EQ(tensor.dtype(), tensors.at(name).dtype()) << name;
   }
 }
 
+TEST(ClientStore, AnUncommittedRoundLeavesNoTrace) {
+  ClientStore store;
+  store.write(1, {{"sum", torch::ones({2})}});
+  EXPECT_TRUE(store.read(1).empty());
+  store.commit();
+  store.write(1, {{"sum", torch::zeros({2})}});
+  store.write(2, {{"sum", torch::zeros({2})}});
+  store.discard();
+  store.commit();
+  EXPECT_TRUE(torch::equal(store.read(1).at("sum"), torch::ones({2})));
+  EXPECT_TRUE(store.read(2).empty());
+}
+
+namespace fs = std::filesystem;
+
+int64_t files_in(const fs::path& folder) {
+  return fs::exists(folder) ? std::distance(fs::directory_iterator(folder), fs::directory_iterator()) : 0;
+}
+
+class Spilling : public testing::Test {
+ protected:
+  fs::path folder() const { return scratch_.path(); }
+  fs::path spilled() const { return folder() / "clients"; }
+
+ private:
+  ScratchFolder scratch_;
+};
+
+TEST_F(Spilling, WhatDoesNotFitIsKeptOnDisk) {
+  ClientStore store(spilled(), 16);  // one client of two floats in each version
+  for (int round = 0; round < 3; ++round) {
+    for (int64_t client = 0; client < 5; ++client)
+      store.write(client, {{"sum", torch::full({2}, static_cast<float>(10 * round + client))}});
+    store.commit();
+    for (int64_t client = 0; client < 5; ++client)
+      EXPECT_EQ(store.read(client).at("sum")[1].item<float>(), static_cast<float>(10 * round + client));
+  }
+  EXPECT_GE(files_in(spilled()), 3);
+  EXPECT_LE(files_in(spilled()), 5);  // old versions are gone
+  EXPECT_LE(store.in_memory().size(), 2U);
+  store.write(0, {{"sum", torch::zeros({2})}});
+  store.discard();
+  EXPECT_LE(files_in(spilled()), 5);
+}
+
+TEST_F(Spilling, ACheckpointKeepsItsOwnVersion) {
+  const auto linked = folder() / "round-000001.clients";
+  TensorMap in_memory;
+  {
+    ClientStore store(spilled(), 8);
+    for (int64_t client = 0; client < 3; ++client) store.write(client, {{"sum", torch::full({2}, client)}});
+    store.commit();
+    in_memory = store.in_memory();
+    store.link_files(linked);
+    for (int64_t client = 0; client < 3; ++client) store.write(client, {{"sum", torch::full({2}, -1)}});
+    store.commit();
+  }
+  EXPECT_EQ(files_in(spilled()), 0);  // gone with the store
+  ClientStore restored(spilled(), 8);
+  restored.restore(in_memory, linked, "a.file");
+  for (int64_t client = 0; client < 3; ++client)
+    EXPECT_EQ(restored.read(client).at("sum")[0].item<float>(), static_cast<float>(client));
+  restored.write(1, {{"sum", torch::full({2}, 7)}});
+  restored.commit();
+  EXPECT_EQ(restored.read(1).at("sum")[0].item<float>(), 7);
+  EXPECT_EQ(restored.read(2).at("sum")[0].item<float>(), 2);
+}
+
 TEST(ClientStore, PassesOverTensorsOfTheModelAndTheServer) {
   ClientStore store;
-  store.restore({{"fc.weight", torch::ones({1})}, {"server/momentum", torch::ones({1})}}, "a.file");
-  EXPECT_TRUE(store.all().empty());
+  store.restore({{"fc.weight", torch::ones({1})}, {"server/momentum", torch::ones({1})}}, {}, "a.file");
+  EXPECT_TRUE(store.in_memory().empty());
 }
 
 TEST(ClientStore, RefusesNamesThatBelongToNoClient) {
   for (const auto* name : {"client/x/sum", "client/-1/sum", "client/3", "client/99999999999999999999/sum", "client//a"})
     expect_error(Fault::checkpoint,
                  [&] {
-                   ClientStore().restore({{name, torch::ones({1})}}, "a.file");
+                   ClientStore().restore({{name, torch::ones({1})}}, {}, "a.file");
                  },
                  {"a.file", name});
 }

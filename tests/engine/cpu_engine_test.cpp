@@ -80,6 +80,7 @@ Outcome train_round(const World& world, const Federation& federation, int64_t wo
   outcome.reports = engine->train(
       {.round = round, .clients = clients, .global = world.global, .method = method, .evaluate_clients = evaluate},
       sums, store);
+  store.commit();
   outcome.state = sums["state"];
   return outcome;
 }
@@ -203,7 +204,7 @@ TEST_P(WorkerCounts, LeaveNoTraceInSumsReportsAndMemory) {
     ClientStore store;
     train_round(world, federation, workers, clients, store, *world.method, 1);
     outcomes.push_back(train_round(world, federation, workers, clients, store, *world.method, 2));
-    memories.push_back(store.all());
+    memories.push_back(store.in_memory());
   }
   for (size_t i = 1; i < outcomes.size(); ++i) {
     EXPECT_TRUE(torch::equal(outcomes[i].state, outcomes[0].state));
@@ -268,7 +269,7 @@ TEST(CpuEngine, ClientsKeepTheirMemoryFromRoundToRound) {
   const auto federation = world.federation();
   ClientStore store;
   train_round(world, federation, 1, {0, 3}, store, *world.method, 1);
-  const auto after_one = store.all();
+  const auto after_one = store.in_memory();
   EXPECT_FALSE(store.read(0).empty());
   EXPECT_TRUE(store.read(1).empty());  // did not take part
   train_round(world, federation, 1, {0}, store, *world.method, 2);
@@ -298,9 +299,10 @@ TEST(CpuEngine, AFailedRoundLeavesTheMemoryOfItsClientsAlone) {
     ClientStore store;
     train_round(world, federation, workers, {0, 1, 2, 3}, store, *world.method, 1);
     TensorMap copies;
-    for (const auto& [name, tensor] : store.all()) copies.emplace(name, tensor.clone());
+    for (const auto& [name, tensor] : store.in_memory()) copies.emplace(name, tensor.clone());
     EXPECT_THROW(train_round(world, federation, workers, {0, 1, 2, 3}, store, failing, 2), std::runtime_error);
-    EXPECT_TRUE(same_bits(store.all(), copies));
+    store.discard();
+    EXPECT_TRUE(same_bits(store.in_memory(), copies));
   }
 }
 
@@ -315,12 +317,13 @@ TEST(CpuEngineDeathTest, AnInterruptedRoundLeavesTheMemoryOfItsClientsAlone) {
     ClientStore store;
     train_round(world, federation, 1, {0, 1, 2, 3}, store, *world.method, 1);
     TensorMap copies;
-    for (const auto& [name, tensor] : store.all()) copies.emplace(name, tensor.clone());
+    for (const auto& [name, tensor] : store.in_memory()) copies.emplace(name, tensor.clone());
     try {
       // Client 2 comes up twice: after the first time the flag is up.
       train_round(world, federation, 1, {0, 1, 2, 2}, store, failing, 2);
     } catch (const Interrupted&) {
-      std::exit(same_bits(store.all(), copies) ? 130 : 1);
+      store.discard();
+      std::exit(same_bits(store.in_memory(), copies) ? 130 : 1);
     }
   };
   EXPECT_EXIT(interrupted_round(), testing::ExitedWithCode(130), "");

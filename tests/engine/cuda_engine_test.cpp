@@ -35,7 +35,7 @@ std::unique_ptr<Method> make_method(const Case& c) {
   declare_methods(schema);
   Config config(schema);
   for (const auto& [key, value] : c.settings) config.set_text(key, value);
-  if (c.method == "terms") return std::make_unique<WithTerms>(chosen_objective(config));
+  if (c.method == "terms") return std::make_unique<WithTerms>(chosen_loss(config));
   return find_method(c.method).make(config);
 }
 
@@ -80,11 +80,13 @@ Outcome train(const World& world, const EngineParams& params, int64_t rounds = 1
   for (int64_t round = 1; round <= rounds; ++round) {
     Sums sums;
     outcome.reports =
-        engine->train({.round = round, .clients = clients, .global = global, .method = *world.method}, sums, store);
+        engine->train({.round = round, .clients = clients, .global = global, .method = *world.method, .server = server},
+                      sums, store);
+    store.commit();
     world.method->server_rule(global, sums, round, server);
   }
   outcome.update = global.flat - world.global.flat;
-  outcome.memories = store.all();
+  outcome.memories = store.in_memory();
   outcome.global = global;
   return outcome;
 }

@@ -42,11 +42,13 @@ class CheckpointTest : public testing::Test {
 TEST_F(CheckpointTest, BringsBackModelServerAndClients) {
   clients_.write(0, {{"sgb.error", torch::tensor({1.0F, 2.0F})}});
   clients_.write(31, {{"sgb.error", torch::tensor({3.0F})}, {"head/fc.weight", torch::ones({2, 2})}});
+  clients_.commit();
   save(12);
 
   Checkpoint loaded{0, initial_state(state_.model, 6), {{"stale", torch::ones({1})}}};
   ClientStore clients;
   clients.write(7, {{"stale", torch::ones({1})}});
+  clients.commit();
   load_checkpoint(directory_.checkpoint(12), loaded, clients);
   EXPECT_EQ(loaded.round, 12);
   EXPECT_TRUE(torch::equal(loaded.global.flat, state_.flat));
@@ -55,8 +57,8 @@ TEST_F(CheckpointTest, BringsBackModelServerAndClients) {
     EXPECT_TRUE(torch::equal(loaded.server.at(name), tensor)) << name;
     EXPECT_EQ(loaded.server.at(name).dtype(), tensor.dtype()) << name;
   }
-  ASSERT_EQ(clients.all().size(), 3U);
-  for (const auto& [name, tensor] : clients_.all()) EXPECT_TRUE(torch::equal(clients.all().at(name), tensor)) << name;
+  ASSERT_EQ(clients.in_memory().size(), 3U);
+  for (const auto& [name, tensor] : clients_.in_memory()) EXPECT_TRUE(torch::equal(clients.in_memory().at(name), tensor)) << name;
 }
 
 TEST_F(CheckpointTest, OnlyTheNewestAreKept) {

@@ -133,7 +133,7 @@ TEST(Methods, UnknownNamesAreAnsweredWithTheNearestKnownOne) {
   expect_error(Fault::usage, [] { find_method("fedavgg"); }, {"method.name", "\"fedavgg\"", "did you mean fedavg?"});
   Config config = defaults();
   config.set_text("objective.name", "nonsense");
-  expect_error(Fault::usage, [&] { chosen_objective(config); }, {"objective.name", "nonsense"});
+  expect_error(Fault::usage, [&] { chosen_loss(config); }, {"objective.name", "nonsense"});
 }
 
 TEST(Methods, HaveNamesOfTheirOwnAndASummary) {

@@ -23,6 +23,8 @@ enum class Purpose : uint32_t {
   synthetic,
   dropout,
   averaging,
+  sampling,
+  server,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

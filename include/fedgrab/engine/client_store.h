@@ -1,8 +1,11 @@
 /// What clients keep for themselves from round to round (balancer state, control variates, private heads). A client
-/// that never trained takes no room.
+/// that never trained takes no room. Up to `memory` bytes are held in RAM; what goes beyond lies in `folder`, a file
+/// per client, so that ten thousand clients with a model each need a disk and not the RAM.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -13,18 +16,40 @@ namespace fedgrab {
 
 class ClientStore {
  public:
-  /// A copy to train on: an interrupted round must leave no trace.
-  TensorMap read(int64_t client) const;
-  void write(int64_t client, TensorMap memory);
+  explicit ClientStore(std::filesystem::path folder = {}, int64_t memory = std::numeric_limits<int64_t>::max())
+      : folder_(std::move(folder)), memory_(memory) {}
+  ClientStore(const ClientStore&) = delete;
+  ClientStore& operator=(const ClientStore&) = delete;
+  ~ClientStore();  // removes its files: what is to stay is linked by a checkpoint
 
-  /// For checkpoints: "client/<k>/<name>".
-  TensorMap all() const;
-  /// Passes over tensors of other names. Throws Error(Fault::checkpoint) with `source` as the file at fault.
-  void restore(const TensorMap& tensors, const std::string& source);
+  /// A copy to train on, as of the last commit().
+  TensorMap read(int64_t client) const;
+  /// Takes effect with commit(): an interrupted round must leave no trace. Both are safe from several threads.
+  void write(int64_t client, TensorMap memory);
+  void commit();
+  void discard();
+
+  /// For checkpoints: what is in RAM as "client/<k>/<name>", what is on disk as links in a folder of the checkpoint's
+  /// own (none is made where there is nothing to link).
+  TensorMap in_memory() const;
+  void link_files(const std::filesystem::path& folder) const;
+  /// The reverse of both. Passes over tensors of other names. Throws Error(Fault::checkpoint) with `source` as the file
+  /// at fault.
+  void restore(const TensorMap& tensors, const std::filesystem::path& folder, const std::string& source);
 
  private:
+  struct Kept {
+    TensorMap tensors;           // in RAM, or else
+    std::filesystem::path file;  // on disk
+    int64_t bytes = 0;           // of RAM
+  };
+  void drop(Kept& kept);
+
+  std::filesystem::path folder_;
+  int64_t memory_, used_ = 0;
+  int64_t files_ = 0;  // written so far: every version has a name of its own
   mutable std::mutex guard_;
-  std::map<int64_t, TensorMap> memories_;
+  std::map<int64_t, Kept> committed_, pending_;
 };
 
 }  // namespace fedgrab

@@ -21,6 +21,7 @@ struct EngineParams {
   std::string precision = "bf16";
   int64_t slots = 40, groups = 8;
   double memory = 0;
+  double client_memory = 4;
 
   template <class Visitor>
   void describe(Visitor& v) {
@@ -36,6 +37,9 @@ struct EngineParams {
         .between(1, 64);
     v.param("memory", memory,
             "cuda: GiB of device memory for the slots; data and evaluation come on top (0: what is free)")
+        .between(0, 100000);
+    v.param("client_memory", client_memory,
+            "GiB of RAM for what clients keep from round to round; the rest goes to files in the run directory")
         .between(0, 100000);
   }
 };
@@ -61,6 +65,7 @@ struct RoundTask {
   const std::vector<int64_t>& clients;
   const State& global;
   const Method& method;
+  const TensorMap& server = no_tensors;  // the server's memory, for methods that send some of it
   bool evaluate_clients = false;
 };
 
@@ -73,8 +78,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// Folds each finished client into `sums`; reports come in the order of task.clients. Client memory is written to
-  /// `store` only when the whole round is done. Throws Interrupted when asked to stop.
+  /// Folds each finished client into `sums`; reports come in the order of task.clients. What clients keep is written to
+  /// `store` for the caller to commit. Throws Interrupted when asked to stop.
   virtual std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) = 0;
   virtual Predictions predict(const State& state, const Split& split) = 0;
   virtual std::string describe() const = 0;

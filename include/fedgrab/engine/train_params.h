@@ -12,6 +12,7 @@ struct TrainParams {
   double participation = 1.0;
   int64_t local_epochs = 2;
   int64_t batch = 10;
+  std::string sampling = "shuffled";
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -27,6 +28,10 @@ struct TrainParams {
     v.param("participation", participation, "share of the clients that train in a round").between(1e-6, 1);
     v.param("local_epochs", local_epochs, "passes over its own data a client makes in a round").between(1, 10000);
     v.param("batch", batch, "samples per local step; the last, smaller batch is kept").between(1, 1000000);
+    v.param("sampling", sampling,
+            "how a client goes through its samples: every one once an epoch, or as many steps with every class it has "
+            "drawn equally often")
+        .one_of({"shuffled", "class-balanced"});
     v.param("lr", lr, "learning rate").between(0, 1000);
     v.param("momentum", momentum, "SGD momentum, from zero at the start of each round").between(0, 0.9999);
     v.param("weight_decay", weight_decay, "L2 penalty").between(0, 10);

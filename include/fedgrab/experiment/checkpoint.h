@@ -19,6 +19,7 @@ struct ModelCard {
   std::string head_kind = "linear";
   bool head_bias = true;
   double head_scale = 1;
+  bool head_projected = false;
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;

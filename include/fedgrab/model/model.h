@@ -24,6 +24,8 @@ struct Head {
   bool bias = true;
   /// Multiplies the logits: a cosine lies in [−1, 1], and a frozen random head may be too gentle a teacher.
   double scale = 1;
+  /// Features pass a linear layer of the head's own, and the scores a learned factor (FedETF).
+  bool projected = false;
 };
 
 enum class ParameterKind { weight, bias, norm_weight, norm_bias, running_mean, running_var };

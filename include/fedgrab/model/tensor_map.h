@@ -9,5 +9,6 @@
 namespace fedgrab {
 
 using TensorMap = std::map<std::string, torch::Tensor>;
+inline const TensorMap no_tensors;
 
 }  // namespace fedgrab

@@ -11,6 +11,7 @@
 
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/model/model.h"
 #include "fedgrab/model/tensor_map.h"
 
 namespace fedgrab {
@@ -20,7 +21,7 @@ struct LogitBatch {
   torch::Tensor labels;   // [.., batch], int64
   torch::Tensor mask;     // [.., batch], 1 where there is a sample; undefined: everywhere
   torch::Tensor weights;  // [.., batch], importance of each sample; undefined: 1
-  torch::Tensor counts;   // [.., classes], the client's own class counts
+  torch::Tensor counts;   // [.., classes], sizes of the classes: the client's own, or what stands in for them
   torch::Tensor prior;    // [.., classes], in [0, 1]; undefined: none
   /// Uniform numbers on [0, 1) for this step and purpose, drawn only when asked for.
   std::vector<Random> randoms;  // one per slot
@@ -36,6 +37,10 @@ class Objective {
  public:
   virtual ~Objective() = default;
 
+  /// The head it is made for.
+  virtual Head head() const { return {}; }
+  /// Uniform numbers it asks for in a step.
+  virtual int64_t uniforms(int64_t /*batch*/, int64_t /*classes*/) const { return 0; }
   /// Called with a client's memory before each round.
   virtual void begin_round(TensorMap& /*memory*/) const {}
   /// Checks the shapes, then calls evaluate(). `memory` is the client's own, kept from step to step and round to round.

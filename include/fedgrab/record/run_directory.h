@@ -19,6 +19,11 @@ struct RunDirectory {
   std::filesystem::path model() const { return root / "model.safetensors"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
   std::filesystem::path checkpoint(int64_t round) const;
+  /// Beside a checkpoint: what its clients keep on disk.
+  static std::filesystem::path clients_of(std::filesystem::path checkpoint) {
+    return checkpoint.replace_extension(".clients");
+  }
+  void remove_checkpoint(int64_t round) const;
 
   /// A run was started here.
   bool exists() const { return std::filesystem::exists(config()); }

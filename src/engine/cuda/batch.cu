@@ -74,10 +74,11 @@ __global__ void gather(BatchSource source, RoundPlan plan, T* images, int64_t* l
 }
 
 template <class T>
-__global__ void gather_range(BatchSource source, int64_t first, T* images) {
+__global__ void gather_range(BatchSource source, const int32_t* indices, int64_t first, T* images) {
+  const int64_t image = indices == nullptr ? first + blockIdx.x : indices[first + blockIdx.x];
   T* const out = images + int64_t{blockIdx.x} * source.height * source.width * channel_padding;
   for (int pixel = threadIdx.x; pixel < source.height * source.width; pixel += threads)
-    write_pixel(source, first + blockIdx.x, pixel / source.width, pixel % source.width,
+    write_pixel(source, image, pixel / source.width, pixel % source.width,
                 out + int64_t{pixel} * channel_padding);
 }
 
@@ -120,11 +121,11 @@ void gather_batch(Precision precision, const BatchSource& source, const RoundPla
   });
 }
 
-void gather_plain(Precision precision, const BatchSource& source, int64_t first, int count, void* images,
-                  cudaStream_t stream) {
+void gather_plain(Precision precision, const BatchSource& source, const int32_t* indices, int64_t first, int count,
+                  void* images, cudaStream_t stream) {
   by_precision(precision, [&](auto zero) {
     using T = decltype(zero);
-    gather_range<T><<<count, threads, 0, stream>>>(source, first, static_cast<T*>(images));
+    gather_range<T><<<count, threads, 0, stream>>>(source, indices, first, static_cast<T*>(images));
     check_launch("gather_range");
   });
 }

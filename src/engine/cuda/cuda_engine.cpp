@@ -14,6 +14,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/model/head.h"
 #include "slot_training.h"
 
 namespace fedgrab {
@@ -51,6 +52,7 @@ struct Settle {
 /// Clients trained side by side.
 struct Wave {
   std::vector<std::vector<int64_t>> counts;
+  std::vector<TensorMap> memories;
   std::vector<std::vector<SlotClient>> dealt;    // by group
   std::vector<std::pair<size_t, size_t>> where;  // of each client: group and place in it
 };
@@ -90,11 +92,17 @@ class CudaEngine : public Engine {
 
  private:
   void make_groups();
-  void train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store, Wave& wave,
-                  std::vector<TensorMap>& memories);
-  void collect(const RoundTask& task, std::span<const size_t> places, const Wave& wave, Sums& sums,
+  void train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store, Wave& wave);
+  void collect(const RoundTask& task, std::span<const size_t> places, Wave& wave, Sums& sums, ClientStore& store,
                std::vector<ClientReport>& reports);
   Predictions predict(const torch::Tensor& flat, const Split& split);
+  /// Runs the loaded model over `count` images, those of `indices` where it is defined, else the first ones: calls
+  /// take(first, features [some, …]) batch after batch.
+  template <class Take>
+  void run_over(const DeviceImages& data, const torch::Tensor& indices, int64_t count, Take take);
+  void load_for_evaluation(const torch::Tensor& flat);
+  /// Shows the method what the loaded model makes of a client's images.
+  void observe(const Method& method, const ClientView& view, const std::vector<int64_t>& own);
   const DeviceImages& resident(const Split& split);
 
   const Federation& federation_;
@@ -112,7 +120,6 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
   const c10::cuda::CUDAStreamGuard guard(stream_);
   const auto order = by_size(task.clients, federation_.partition);
   std::vector<ClientReport> reports(order.size());
-  std::vector<TensorMap> memories(order.size());
   size_t next = 0;
   while (next < order.size()) {
     const auto first = next;
@@ -121,7 +128,7 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
     Wave wave;
     try {
       make_groups();
-      train_wave(task, places, store, wave, memories);
+      train_wave(task, places, store, wave);
     } catch (const c10::OutOfMemoryError&) {  // no client of this wave has been added to the sums
       if (slots_ == 1) throw Error(Fault::other, "device memory", "not enough for one client", "lower train.batch");
       groups_.clear();
@@ -131,9 +138,8 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
       next = first;
       continue;
     }
-    collect(task, places, wave, sums, reports);
+    collect(task, places, wave, sums, store, reports);
   }
-  for (size_t i = 0; i < task.clients.size(); ++i) store.write(task.clients[i], std::move(memories[i]));
   return reports;
 }
 
@@ -146,28 +152,23 @@ void CudaEngine::make_groups() {
   c10::cuda::device_synchronize();
 }
 
-void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store, Wave& wave,
-                            std::vector<TensorMap>& memories) {
-  const auto total = static_cast<double>(total_samples(task.clients, federation_.partition));
+void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store,
+                            Wave& wave) {
   const auto global = task.global.flat.cuda();
   wave.dealt.resize(groups_.size());
   wave.counts.reserve(places.size());
+  wave.memories.reserve(places.size());  // views refer to both
+  if (task.method.wants_features()) load_for_evaluation(global);
   // As make_groups() cuts the slots: the first groups take one more.
   const size_t each = places.size() / groups_.size(), more = places.size() % groups_.size();
   for (size_t i = 0; i < places.size(); ++i) {
-    const size_t at = places[i];
     const size_t group = i < more * (each + 1) ? i / (each + 1) : more + (i - more * (each + 1)) / each;
-    const int64_t client = task.clients[at];
+    const int64_t client = task.clients[places[i]];
     const auto& own = federation_.partition[static_cast<size_t>(client)];
     wave.counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
-    memories[at] = store.read(client);
-    const ClientView view{client,
-                          task.round,
-                          static_cast<double>(own.size()) / total,
-                          static_cast<uint64_t>(federation_.train.seed),
-                          task.global,
-                          wave.counts.back(),
-                          memories[at]};
+    wave.memories.push_back(store.read(client));
+    const auto view = view_of(federation_, task, client, wave.counts.back(), wave.memories.back());
+    if (task.method.wants_features()) observe(task.method, view, own);
     const State start{federation_.model, global.clone()};
     task.method.prepare(view, start);
     wave.where.emplace_back(group, wave.dealt[group].size());
@@ -187,8 +188,8 @@ void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> place
     if (!wave.dealt[g].empty()) groups_[g]->finish();
 }
 
-void CudaEngine::collect(const RoundTask& task, std::span<const size_t> places, const Wave& wave, Sums& sums,
-                         std::vector<ClientReport>& reports) {
+void CudaEngine::collect(const RoundTask& task, std::span<const size_t> places, Wave& wave, Sums& sums,
+                         ClientStore& store, std::vector<ClientReport>& reports) {
   for (size_t i = 0; i < places.size(); ++i) {
     const auto [group, place] = wave.where[i];
     const auto& client = wave.dealt[group][place];
@@ -200,8 +201,10 @@ void CudaEngine::collect(const RoundTask& task, std::span<const size_t> places, 
     contribute(federation_, task, client.view, local, report, sums);
     if (task.evaluate_clients) {
       const Split& test = federation_.data.test;
-      report.accuracy = class_accuracy(predict(local.flat, test).classes, test.labels, federation_.data.classes());
+      const auto own = task.method.personalised(client.view, local);
+      report.accuracy = class_accuracy(predict(own.flat, test).classes, test.labels, federation_.data.classes());
     }
+    store.write(client.view.client, std::move(wave.memories[i]));
   }
 }
 
@@ -220,36 +223,52 @@ Predictions CudaEngine::predict(const State& state, const Split& split) {
   return predict(state.flat.cuda(), split);
 }
 
-Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
-  const torch::NoGradGuard no_graph;
-  const auto& model = *federation_.model;
-  const auto shape = split.images.shape;
-  const auto& data = resident(split);
-  const auto options = torch::TensorOptions().device(torch::kCUDA);
+void CudaEngine::load_for_evaluation(const torch::Tensor& flat) {
   evaluation_weights_.values[0].copy_(network_.layout().from_state(flat));
   evaluation_weights_.restart();
-  const State state{federation_.model, flat};
-  const Head& head = model.heads.front();
-  const auto weight = state.view(head.name + ".weight").unsqueeze(0);
-  const auto bias = head.bias ? state.view(head.name + ".bias").unsqueeze(0) : torch::Tensor();
+}
+
+template <class Take>
+void CudaEngine::run_over(const DeviceImages& data, const torch::Tensor& indices, int64_t count, Take take) {
+  const torch::NoGradGuard no_graph;
+  const auto options = torch::TensorOptions().device(torch::kCUDA);
   const int64_t batch = std::clamp<int64_t>(
       std::min(evaluation_bytes / network_.activation_bytes(), network_.largest_batch()), 1, largest_evaluation_batch);
+  const auto shape = federation_.data.shape();
   auto images = torch::empty({1, batch, shape.height, shape.width, channel_padding}, options.dtype(network_.type()));
-  const auto truth = torch::tensor(split.labels, torch::kLong).cuda();
+  for (int64_t first = 0; first < count; first += batch) {
+    throw_if_interrupted();
+    const int64_t some = std::min(batch, count - first);
+    const auto counts = torch::full({1}, some, options.dtype(torch::kInt));
+    gather_plain(network_.precision(), data.source, indices.defined() ? indices.data_ptr<int32_t>() : nullptr, first,
+                 static_cast<int>(some), images.data_ptr(), stream_.stream());
+    take(first, network_.forward(evaluation_weights_, images, counts, nullptr)[0].narrow(0, 0, some));
+  }
+}
+
+void CudaEngine::observe(const Method& method, const ClientView& view, const std::vector<int64_t>& own) {
+  const auto indices = torch::tensor(own, torch::kInt).cuda();
+  std::vector<torch::Tensor> features;
+  run_over(train_, indices, static_cast<int64_t>(own.size()),
+           [&](int64_t /*first*/, const torch::Tensor& some) { features.push_back(some.clone()); });
+  method.observe(view, torch::cat(features), train_.labels.index_select(0, indices).to(torch::kLong));
+}
+
+Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
+  const auto& data = resident(split);
+  const auto options = torch::TensorOptions().device(torch::kCUDA);
+  load_for_evaluation(flat);
+  const State state{federation_.model, flat};
+  const Head& head = federation_.model->heads.front();
   auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
-  for (int64_t first = 0; first < split.count(); first += batch) {
-    throw_if_interrupted();
-    const int64_t count = std::min(batch, split.count() - first);
-    const auto counts = torch::full({1}, count, options.dtype(torch::kInt));
-    gather_plain(network_.precision(), data.source, first, static_cast<int>(count), images.data_ptr(),
-                 stream_.stream());
-    const auto features = network_.forward(evaluation_weights_, images, counts, nullptr);
-    const auto logits = head_logits(head, features, weight, bias)[0].narrow(0, 0, count);
-    classes.narrow(0, first, count).copy_(logits.argmax(1));
-    const auto labels = truth.narrow(0, first, count);
+  run_over(data, {}, split.count(), [&](int64_t first, const torch::Tensor& features) {
+    const auto logits =
+        head_logits(head, features, [&](const std::string& suffix) { return state.view(head.name + suffix); });
+    classes.narrow(0, first, features.size(0)).copy_(logits.argmax(1));
+    const auto labels = data.labels.narrow(0, first, features.size(0)).to(torch::kLong);
     loss -= logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum();
-  }
+  });
   const auto host = classes.cpu();
   return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + split.count()},
           loss.item<double>() / static_cast<double>(std::max<int64_t>(split.count(), 1))};

@@ -137,9 +137,9 @@ void shuffle_keys(const RoundPlan& plan, uint64_t shuffle_key, int64_t* keys, cu
 /// Images, labels, mask and counts of the slots' current batches.
 void gather_batch(Precision precision, const BatchSource& source, const RoundPlan& plan, void* images, int64_t* labels,
                   float* mask, int32_t* counts, cudaStream_t stream);
-/// Images first … first + count without augmentation, for evaluation.
-void gather_plain(Precision precision, const BatchSource& source, int64_t first, int count, void* images,
-                  cudaStream_t stream);
+/// Images first … first + count without augmentation, for evaluation; of the list `indices` where it is not null.
+void gather_plain(Precision precision, const BatchSource& source, const int32_t* indices, int64_t first, int count,
+                  void* images, cudaStream_t stream);
 /// Uniform numbers [slot][n] of the gate's stream at this step.
 void gate_uniforms(const RoundPlan& plan, int n, float* numbers, cudaStream_t stream);
 /// Adds the loss of the step, remembers the first step at which it was not finite, and moves on to the next.

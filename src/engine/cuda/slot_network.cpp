@@ -298,13 +298,4 @@ void SlotNetwork::backward(const SlotWeights& weights, const torch::Tensor& imag
   done.block(main);
 }
 
-torch::Tensor head_logits(const Head& head, const torch::Tensor& features, const torch::Tensor& weight,
-                          const torch::Tensor& bias) {
-  const auto unit = [](const torch::Tensor& v) { return v / v.norm(2, {-1}, true).clamp_min(1e-8); };
-  const bool cosine = head.kind == HeadKind::cosine;
-  auto logits = torch::matmul(cosine ? unit(features) : features, (cosine ? unit(weight) : weight).transpose(-1, -2));
-  if (bias.defined()) logits = logits + bias.unsqueeze(-2);
-  return head.scale == 1 ? logits : logits * head.scale;
-}
-
 }  // namespace fedgrab::cuda

@@ -86,8 +86,4 @@ class SlotNetwork {
   std::vector<Operation> operations_;
 };
 
-/// Logits of a head for all slots: features [slots, batch, features], weight [slots, classes, features].
-torch::Tensor head_logits(const Head& head, const torch::Tensor& features, const torch::Tensor& weight,
-                          const torch::Tensor& bias);
-
 }  // namespace fedgrab::cuda

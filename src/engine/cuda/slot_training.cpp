@@ -10,6 +10,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
 #include "fedgrab/data/batch.h"
+#include "fedgrab/model/head.h"
 
 namespace fedgrab::cuda {
 namespace {
@@ -51,11 +52,13 @@ bool SlotTraining::Recipe::operator==(const Recipe& other) const {
     return a.objective == b.objective && a.backbone == b.backbone && a.prior.defined() == b.prior.defined();
   };
   return heads.size() == other.heads.size() && std::equal(heads.begin(), heads.end(), other.heads.begin(), same) &&
-         proximal == other.proximal && correction == other.correction && class_weights == other.class_weights;
+         proximal == other.proximal && correction == other.correction && class_weights == other.class_weights &&
+         feature_term == other.feature_term && others == other.others;
 }
 
 SlotTraining::Recipe SlotTraining::recipe_of(const ClientRule& rule) {
-  return {rule.heads, rule.proximal, rule.correction.defined(), rule.class_weights.defined()};
+  return {rule.heads,        rule.proximal,     rule.correction.defined(), rule.class_weights.defined(),
+          rule.feature_term, rule.others.size()};
 }
 
 SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& network, const DeviceImages& data,
@@ -86,7 +89,6 @@ SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& netw
   lr_ = zeros({1}, torch::kFloat);
   class_counts_ = zeros({slots, classes}, torch::kFloat);
   class_weights_ = zeros({slots, classes}, torch::kFloat);
-  uniforms_ = zeros({slots, classes}, torch::kFloat);
   loss_sum_ = zeros({slots}, torch::kDouble);
   first_bad_ = zeros({slots}, torch::kInt);
   clip_scratch_ = zeros({slots, 64}, torch::kDouble);
@@ -160,20 +162,27 @@ void SlotTraining::load(const std::vector<SlotClient>& clients) {
     update_.start.copy_(global);
   }
   priors_.resize(clients.front().rule.heads.size());
+  while (others_.size() < clients.front().rule.others.size())
+    others_.emplace_back(slots_, layout.size(), network_.precision(), false);
   for (size_t i = 0; i < clients.size(); ++i) {
     const auto slot = static_cast<int64_t>(i);
     const auto& [view, start, rule] = clients[i];
     weights_.values[slot].copy_(layout.from_state(start));
     if (corrected) update_.correction[slot].copy_(layout.from_state(rule.correction.cuda()));
     if (rule.class_weights.defined()) class_weights_[slot].copy_(rule.class_weights);
-    class_counts_[slot].copy_(torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end())));
+    class_counts_[slot].copy_(rule.class_sizes.defined()
+                                  ? rule.class_sizes
+                                  : torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end())));
+    for (size_t other = 0; other < rule.others.size(); ++other)
+      others_[other].values[slot].copy_(layout.from_state(rule.others[other].cuda()));
     for (size_t head = 0; head < rule.heads.size(); ++head) {
       if (!rule.heads[head].prior.defined()) continue;
-      if (!priors_[head].defined()) priors_[head] = torch::zeros_like(uniforms_);
+      if (!priors_[head].defined()) priors_[head] = torch::zeros_like(class_counts_);
       priors_[head][slot].copy_(rule.heads[head].prior);
     }
   }
   weights_.restart();
+  for (auto& other : others_) other.restart();
   update_.gradient.zero_();
 }
 
@@ -206,6 +215,19 @@ void SlotTraining::prepare_round(const std::vector<SlotClient>& clients, int64_t
   step_.zero_();
   loss_sum_.zero_();
   first_bad_.zero_();
+  if (federation_.train.sampling != "shuffled") {
+    auto order = torch::zeros(order_.sizes(), torch::kInt);
+    for (size_t i = 0; i < clients.size(); ++i) {
+      const auto& mine = federation_.partition[static_cast<size_t>(clients[i].view.client)];
+      for (int64_t epoch = 0; epoch < order.size(1); ++epoch) {
+        auto* place = order[static_cast<int64_t>(i)][epoch].data_ptr<int32_t>();
+        for (const int64_t at : sample_order(federation_, clients[i].view, epoch))
+          *place++ = static_cast<int32_t>(mine[static_cast<size_t>(at)]);
+      }
+    }
+    order_.copy_(order);
+    return;
+  }
   auto keys = torch::empty(order_.sizes(), on_device(torch::kLong));
   shuffle_keys(plan(), Random(static_cast<uint64_t>(federation_.train.seed), Purpose::shuffle).key(),
                keys.data_ptr<int64_t>(), stream());
@@ -218,6 +240,11 @@ void SlotTraining::record_step() {
   samples_.zero_();
   step_.zero_();
   memory_.clear();
+  int64_t numbers = 1;
+  for (const auto& head : recipe_.heads)
+    for (const auto* objective : {head.objective, head.backbone})
+      if (objective != nullptr) numbers = std::max(numbers, objective->uniforms(batch_, federation_.model->classes));
+  uniforms_ = torch::zeros({slots_, numbers}, on_device(torch::kFloat));
   step();
   // What that left cached would not be given back during the recording, which needs as much again.
   c10::cuda::device_synchronize();
@@ -232,7 +259,6 @@ void SlotTraining::record_step() {
 torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
   const auto& model = *federation_.model;
   const auto& layout = network_.layout();
-  const int64_t classes = model.classes;
   const auto shared = features.detach().requires_grad_();
   LogitBatch batch{.labels = labels_, .mask = mask_};
   batch.counts = class_counts_;
@@ -244,22 +270,25 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
   for (size_t i = 0; i < recipe_.heads.size(); ++i) {
     const Head& head = model.heads[i];
     const HeadRule& rule = recipe_.heads[i];
-    const auto leaf = [&](const char* suffix, at::IntArrayRef shape) {
+    const auto parameter = [&](const std::string& suffix) {
       const auto& info = model.find(head.name + suffix);
       const int64_t offset = layout.offset(info.name);
+      std::vector<int64_t> shape{slots_};
+      shape.insert(shape.end(), info.shape.begin(), info.shape.end());
       auto view = weights_.values.narrow(1, offset, info.size).view(shape).detach();
       if (info.trained() && rule.objective != nullptr) leaves.emplace_back(offset, view.requires_grad_());
       return view;
     };
-    const auto weight = leaf(".weight", {slots_, classes, model.architecture.features});
-    const auto bias = head.bias ? leaf(".bias", {slots_, classes}) : torch::Tensor();
-    const auto logits = head_logits(head, head.detached ? features.detach() : shared, weight, bias);
+    const auto logits = head_logits(head, head.detached ? features.detach() : shared, parameter);
     batch.logits = logits.detach();
     batch.prior = rule.prior.defined() ? priors_[i] : torch::Tensor();
     LogitLoss result;
     if (rule.backbone != nullptr) {
       result = (*rule.backbone)(batch, memory_);
-      feature_gradient = torch::matmul(result.gradient, weight.detach()) * head.scale;
+      const auto& info = model.find(head.name + ".weight");
+      const auto weight = weights_.values.narrow(1, layout.offset(info.name), info.size)
+                              .view({slots_, model.classes, model.architecture.features});
+      feature_gradient = torch::matmul(result.gradient, weight) * head.scale;
     }
     if (rule.objective != nullptr) {
       result = (*rule.objective)(batch, memory_);
@@ -278,10 +307,21 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
     feature_gradient = feature_gradient.defined() ? feature_gradient + shared.grad() : shared.grad();
   if (!feature_gradient.defined()) feature_gradient = torch::zeros_like(features);
   if (!loss.defined()) loss = torch::zeros({slots_}, on_device(torch::kFloat));
+  if (recipe_.feature_term != nullptr) feature_gradient = feature_gradient + compare_features(features, loss);
   finish_step(loss.to(torch::kFloat).contiguous().data_ptr<float>(), counts_.data_ptr<int32_t>(),
               static_cast<int>(slots_), loss_sum_.data_ptr<double>(), first_bad_.data_ptr<int32_t>(),
               step_.data_ptr<int32_t>(), stream());
   return feature_gradient.contiguous();
+}
+
+torch::Tensor SlotTraining::compare_features(const torch::Tensor& features, torch::Tensor& loss) {
+  std::vector<torch::Tensor> theirs;
+  for (size_t i = 0; i < recipe_.others; ++i)
+    theirs.push_back(network_.forward(others_[i], images_, counts_, nullptr));
+  LogitBatch batch{.labels = labels_, .mask = mask_};
+  const auto [term, gradient] = (*recipe_.feature_term)(features.detach(), theirs, batch);
+  loss = loss + term;
+  return gradient;
 }
 
 void SlotTraining::step() {

@@ -55,6 +55,8 @@ class SlotTraining {
     std::vector<HeadRule> heads;  // priors: defined or not
     double proximal = 0;
     bool correction = false, class_weights = false;
+    const FeatureTerm* feature_term = nullptr;
+    size_t others = 0;
     bool operator==(const Recipe& other) const;
   };
   static Recipe recipe_of(const ClientRule& rule);
@@ -66,6 +68,8 @@ class SlotTraining {
   void step();
   RoundPlan plan() const;
   torch::Tensor train_heads(const torch::Tensor& features);
+  /// The gradient that the feature term adds; its loss goes into `loss`.
+  torch::Tensor compare_features(const torch::Tensor& features, torch::Tensor& loss);
 
   const Federation& federation_;
   const SlotNetwork& network_;
@@ -83,6 +87,7 @@ class SlotTraining {
   torch::Tensor order_, samples_, clients_, step_, round_, lr_;
   torch::Tensor class_counts_, class_weights_, uniforms_;
   std::vector<torch::Tensor> priors_;  // by head
+  std::vector<SlotWeights> others_;    // models whose features a rule compares with
   torch::Tensor loss_sum_, first_bad_;
   torch::Tensor clip_scratch_, clip_factor_;
   std::vector<double> host_loss_;

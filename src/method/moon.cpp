@@ -1,0 +1,85 @@
+/// MOON (Li et al. 2021, Eq. 3): beside its loss a client minimises −μ log(e^{s(z, z_glob)/τ} / (e^{s(z, z_glob)/τ} + e^{s(z,
+/// z_prev)/τ})), s the cosine between the features z of a sample and those the global model and the client's own previous
+/// one give it. The features are the backbone's: there is no projection head. A client that has no previous model takes
+/// the global one, and the term has no slope. The previous model stays with its client, see engine.client_memory.
+#include <cmath>
+
+#include "entries.h"
+
+namespace fedgrab {
+namespace {
+
+struct MoonParams {
+  double mu = 1, tau = 0.5;
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("mu", mu, "weight of the contrast").between(0, 1e3);
+    v.param("tau", tau, "temperature of the cosines").between(1e-3, 1e3);
+  }
+};
+
+const std::string previous = "moon.previous";
+
+/// Cosine of each pair of rows, and its slope in the first.
+struct Similarity {
+  torch::Tensor value, slope;
+};
+Similarity similarity(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto length = [](const torch::Tensor& v) { return v.norm(2, {-1}, true).clamp_min(1e-8); };
+  const auto unit_a = a / length(a), unit_b = b / length(b);
+  const auto cosine = (unit_a * unit_b).sum(-1, true);
+  return {cosine, (unit_b - cosine * unit_a) / length(a)};
+}
+
+class ModelContrast : public FeatureTerm {
+ public:
+  explicit ModelContrast(MoonParams params) : params_(params) {}
+
+  LogitLoss operator()(const torch::Tensor& features, const std::vector<torch::Tensor>& others,
+                       const LogitBatch& batch) const override {
+    const torch::NoGradGuard no_graph;
+    const auto global = similarity(features, others[0]), own = similarity(features, others[1]);
+    const auto mean = mean_weights(batch).unsqueeze(-1) * params_.mu;
+    const auto ahead = (own.value - global.value) / params_.tau;  // loss = log(1 + e^ahead)
+    const auto loss = torch::softplus(ahead) * mean;
+    return {loss.sum({-2, -1}), torch::sigmoid(ahead) * (own.slope - global.slope) * (mean / params_.tau)};
+  }
+
+ private:
+  MoonParams params_;
+};
+
+class Moon : public Method {
+ public:
+  Moon(LocalLoss loss, MoonParams params) : Method(std::move(loss)), params_(params), contrast_(params) {}
+
+  ClientRule client_rule(const ClientView& view) const override {
+    auto rule = Method::client_rule(view);
+    if (params_.mu == 0) return rule;
+    const auto own = view.memory.find(previous);
+    rule.feature_term = &contrast_;
+    rule.others = {view.global.flat, own == view.memory.end() ? view.global.flat : own->second};
+    return rule;
+  }
+
+  std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override {
+    if (params_.mu != 0) view.memory[previous] = result.local.flat.cpu().clone();
+    return Method::contribute(view, result);
+  }
+
+ private:
+  MoonParams params_;
+  ModelContrast contrast_;
+};
+
+}  // namespace
+
+MethodEntry moon_entry() {
+  return {"moon", groups::optimisers, "features are drawn towards the global model's, away from the last own (Li 2021)",
+          [](const Config& config) -> std::unique_ptr<Method> {
+            return std::make_unique<Moon>(chosen_loss(config), config.read<MoonParams>("method.moon"));
+          },
+          [](Schema& schema) { schema.add<MoonParams>("method.moon"); }};
+}
+
+}  // namespace fedgrab

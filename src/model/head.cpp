@@ -1,0 +1,31 @@
+#include "fedgrab/model/head.h"
+
+namespace fedgrab {
+namespace {
+
+constexpr double cosine_epsilon = 1e-8;
+
+torch::Tensor unit(const torch::Tensor& v) { return v / v.norm(2, {-1}, true).clamp_min(cosine_epsilon); }
+
+torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
+  if (weight.dim() == 2) return at::linear(x, weight, bias);
+  const auto y = torch::matmul(x, weight.transpose(-1, -2));
+  return bias.defined() ? y + bias.unsqueeze(-2) : y;
+}
+
+}  // namespace
+
+torch::Tensor head_logits(const Head& head, const torch::Tensor& features,
+                          const std::function<torch::Tensor(const std::string& suffix)>& parameter) {
+  torch::Tensor x = features, weight = parameter(".weight");
+  if (head.projected) x = linear(x, parameter(".projection.weight"), parameter(".projection.bias"));
+  if (head.kind == HeadKind::cosine) {
+    x = unit(x);
+    weight = unit(weight);
+  }
+  auto logits = linear(x, weight, head.bias ? parameter(".bias") : torch::Tensor());
+  if (head.projected) logits = logits * parameter(".temperature").unsqueeze(-1);
+  return head.scale == 1 ? logits : logits * head.scale;
+}
+
+}  // namespace fedgrab

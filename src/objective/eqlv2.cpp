@@ -1,0 +1,72 @@
+/// EQL v2 (Tan et al. 2021, Eq. 5 to 7): binary cross-entropy per class, its positive part weighted by 1 + α(1 − f(r)), its
+/// negative part by f(r) = σ(γ(r − μ)), with r_j the ratio of the weighted positive to the weighted negative gradient that
+/// class j has collected. The weights of a step come from before it. No counts are used.
+#include "entries.h"
+
+namespace fedgrab {
+namespace {
+
+struct EqlV2Params {
+  double gamma = 12, mu = 0.8, alpha = 4;
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("gamma", gamma, "steepness of the weight over the ratio").between(0, 1000);
+    v.param("mu", mu, "ratio at which negatives weigh one half").between(0, 100);
+    v.param("alpha", alpha, "how much more positives may weigh").between(0, 1000);
+  }
+};
+
+constexpr double ratio_at_start = 100;  // positives weigh 1, negatives 1
+
+class EqlV2 : public Objective {
+ public:
+  explicit EqlV2(EqlV2Params params) : params_(params) {}
+
+ protected:
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
+    auto shape = batch.logits.sizes().vec();
+    shape.erase(shape.end() - 2);
+    auto& positive = collected(memory, "eqlv2.positive", shape, batch.logits.device());
+    auto& negative = collected(memory, "eqlv2.negative", shape, batch.logits.device());
+    const auto ratio = torch::where(negative > 0, positive / (negative + 1e-10),
+                                    torch::full_like(negative, ratio_at_start));
+    const auto weight_negative = torch::sigmoid(params_.gamma * (ratio - params_.mu));
+    const auto weight_positive = 1 + params_.alpha * (1 - weight_negative);
+
+    const auto& z = batch.logits;
+    const auto is_label = one_hot(batch);
+    const auto type = z.scalar_type();
+    const auto weight = torch::where(is_label > 0, weight_positive.to(type).unsqueeze(-2).expand_as(z),
+                                     weight_negative.to(type).unsqueeze(-2).expand_as(z));
+    const auto mean = mean_weights(batch).unsqueeze(-1);
+    const auto slope = weight * (torch::sigmoid(z) - is_label);
+    const auto counted = batch.mask.defined() ? slope * batch.mask.unsqueeze(-1) : slope;
+    positive.sub_(counted.clamp_max(0).sum(-2));
+    negative.add_(counted.clamp_min(0).sum(-2));
+    // log(1 + e^z) − z at the label
+    const auto loss = weight * (torch::softplus(z) - z * is_label);
+    return {(loss * mean).sum({-2, -1}), slope * mean};
+  }
+
+ private:
+  static torch::Tensor& collected(TensorMap& memory, const std::string& name, at::IntArrayRef shape,
+                                  torch::Device device) {
+    auto& tensor = memory[name];
+    if (!tensor.defined()) tensor = torch::zeros(shape, torch::dtype(torch::kDouble).device(device));
+    return tensor;
+  }
+
+  EqlV2Params params_;
+};
+
+}  // namespace
+
+ObjectiveEntry eqlv2_entry() {
+  return {"eqlv2", "weights by the ratio of collected positive and negative gradients (Tan 2021)",
+          [](const Config& config) -> std::unique_ptr<Objective> {
+            return std::make_unique<EqlV2>(config.read<EqlV2Params>("objective.eqlv2"));
+          },
+          [](Schema& schema) { schema.add<EqlV2Params>("objective.eqlv2"); }};
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,59 @@
+/// Seesaw loss (Wang et al. 2021, Eq. 2 to 6): cross-entropy of z_j + log(M_yj C_yj) for j ≠ y. Mitigation M = min(1, N_j/N_y)^p
+/// spares rare classes j the punishment from samples of commoner ones; compensation C = max(1, p_j/p_y)^q brings it back
+/// where the sample really is mistaken. N are the samples the client has met so far, this batch included.
+#include <cmath>
+
+#include "entries.h"
+
+namespace fedgrab {
+namespace {
+
+struct SeesawParams {
+  double p = 0.8, q = 2;
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("p", p, "strength of the mitigation (0: none)").between(0, 100);
+    v.param("q", q, "strength of the compensation (0: none)").between(0, 100);
+  }
+};
+
+constexpr double smallest_share = 1e-2;  // of the label, in the compensation
+
+class Seesaw : public Objective {
+ public:
+  explicit Seesaw(SeesawParams params) : params_(params) {}
+
+ protected:
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
+    if (params_.p == 0 && params_.q == 0) return softmax_loss(batch);
+    const auto is_label = one_hot(batch);
+    auto met = (batch.mask.defined() ? is_label * batch.mask.unsqueeze(-1) : is_label).sum(-2);
+    auto& counts = memory["seesaw.met"];
+    if (!counts.defined()) counts = torch::zeros_like(met, torch::kDouble);
+    counts.add_(met);
+    const auto at_label = [&](const torch::Tensor& per_class) { return per_class.gather(-1, batch.labels.unsqueeze(-1)); };
+
+    const auto size = counts.clamp_min(1).log().to(batch.logits.scalar_type()).unsqueeze(-2).expand_as(batch.logits);
+    const auto share = batch.logits.log_softmax(-1);
+    const auto factor = params_.p * (size - at_label(size)).clamp_max(0) +
+                        params_.q * (share - at_label(share).clamp_min(std::log(smallest_share))).clamp_min(0);
+    LogitBatch tilted = batch;
+    tilted.logits = batch.logits + factor * (1 - is_label);
+    return softmax_loss(tilted);
+  }
+
+ private:
+  SeesawParams params_;
+};
+
+}  // namespace
+
+ObjectiveEntry seesaw_entry() {
+  return {"seesaw", "rare classes are punished less, unless the sample is mistaken (Wang 2021)",
+          [](const Config& config) -> std::unique_ptr<Objective> {
+            return std::make_unique<Seesaw>(config.read<SeesawParams>("objective.seesaw"));
+          },
+          [](Schema& schema) { schema.add<SeesawParams>("objective.seesaw"); }};
+}
+
+}  // namespace fedgrab
