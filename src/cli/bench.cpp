@@ -10,23 +10,43 @@ namespace {
 
 struct BenchFlags {
   std::shared_ptr<ConfigFlags> config;
+  std::string workload;
   double seconds = 5;
   bool json = false, resnet18 = false;
 };
 
-void bench(const BenchFlags& flags) {
-  const BenchReport r = run_benchmark(flags.config->resolve(), flags.seconds, flags.resnet18);
-  if (flags.json) {
-    fmt::print("{}\n", to_json(r).dump(1));
-    return;
+void print_speeds(const BenchReport& r, bool by_workers) {
+  std::vector<Column> columns{{"client-steps/s"}, {"samples/s"}, {"rounds/s"}};
+  if (by_workers) columns.insert(columns.begin(), {"workers"});
+  Table table(columns);
+  for (const auto& s : r.speeds) {
+    std::vector<std::string> row{fmt::format("{:.1f}", s.steps_per_second), fmt::format("{:.0f}", s.samples_per_second),
+                                 fmt::format("{:.2f}", s.rounds_per_second)};
+    if (by_workers) row.insert(row.begin(), fmt::format("{}", s.workers));
+    table.add_row(row);
   }
-  fmt::print("{} ({} parameters, {} classes), {}, batch {}, {}\n\n", r.model, r.parameters, r.classes, r.method,
-             r.batch, r.device);
-  Table table({{"workers"}, {"client-steps/s"}, {"samples/s"}, {"rounds/s"}});
-  for (const auto& s : r.speeds)
-    table.add_row({fmt::format("{}", s.workers), fmt::format("{:.1f}", s.steps_per_second),
-                   fmt::format("{:.0f}", s.samples_per_second), fmt::format("{:.2f}", s.rounds_per_second)});
   fmt::print("{}\n", table.to_text());
+}
+
+void print_cuda(const BenchReport& r) {
+  print_speeds(r, false);
+  fmt::print("one client-step: {:.3f} ms; LibTorch's eager loop on a ready batch: {:.2f} ms, {:.0f} x as long\n",
+             r.step_ms, r.eager_step_ms, r.eager_step_ms / r.step_ms);
+  const auto& f = r.floors;
+  fmt::print(
+      "floors: memory {:.3f} ms ({:.0f} % reached; {:.2f} TB/s measured), arithmetic {:.3f} ms ({:.0f} %; {:.0f} "
+      "TFLOP/s "
+      "bf16)\n",
+      f.memory_ms, 100 * f.memory_ms / r.step_ms, f.bytes_per_second * 1e-12, f.arithmetic_ms,
+      100 * f.arithmetic_ms / r.step_ms, f.tera_flops);
+  fmt::print("{:.1f} TFLOP/s; device memory: {:.2f} GiB; a round:", r.tera_flops,
+             static_cast<double>(r.device_memory_bytes) * 0x1.0p-30);
+  for (const auto& [phase, seconds] : r.phase_seconds) fmt::print(" {} {:.3f} s", phase, seconds);
+  fmt::print("\n");
+}
+
+void print_cpu(const BenchReport& r) {
+  print_speeds(r, true);
   fmt::print("all workers over one: {:.2f} x\n", r.speedup);
   fmt::print("one step: {:.3f} ms; LibTorch's eager loop on a ready batch: {:.3f} ms; ours on top: {:+.1f} %\n",
              r.step_ms, r.eager_step_ms, 100 * r.overhead);
@@ -34,7 +54,26 @@ void bench(const BenchFlags& flags) {
   if (r.resnet18_step_ms > 0)
     fmt::print(", {:.2f} % of a ResNet-18 step at batch 32 ({:.0f} ms)", 100 * r.balancer_us / 1e3 / r.resnet18_step_ms,
                r.resnet18_step_ms);
-  fmt::print("\npeak memory: {} MiB\n", r.peak_memory_bytes >> 20);
+  fmt::print("\n{:.3f} TFLOP/s; peak memory: {} MiB\n", r.tera_flops, r.peak_memory_bytes >> 20);
+}
+
+Config config_of(const BenchFlags& flags) {
+  const std::string file = flags.config->config_file();
+  Assignments values = flags.workload.empty() ? Assignments{} : find_workload(flags.workload).settings;
+  for (const auto& given : flags.config->assignments()) values.push_back(given);
+  return resolve_config(file.empty() ? std::nullopt : std::optional<std::filesystem::path>(file), values);
+}
+
+void bench(const BenchFlags& flags) {
+  BenchReport r = run_benchmark(config_of(flags), flags.seconds, flags.resnet18);
+  r.workload = flags.workload;
+  if (flags.json) {
+    fmt::print("{}\n", to_json(r).dump(1));
+    return;
+  }
+  fmt::print("{} ({} parameters, {} classes), {}, batch {}, {} clients, {}\n\n", r.model, r.parameters, r.classes,
+             r.method, r.batch, r.clients, r.device);
+  r.floors.tera_flops > 0 ? print_cuda(r) : print_cpu(r);
 }
 
 }  // namespace
@@ -43,6 +82,9 @@ void add_bench(CLI::App& app) {
   auto* command = app.add_subcommand("bench", "How fast this machine trains, beside LibTorch's eager loop");
   auto flags = std::make_shared<BenchFlags>();
   flags->config = add_config_flags(*command);
+  std::string names;
+  for (const auto& workload : bench_workloads()) names += fmt::format("\n{}: {}", workload.name, workload.summary);
+  command->add_option("--workload", flags->workload, "Settings by name, before all others:" + names)->type_name("NAME");
   command->add_option("--seconds", flags->seconds, "Time for each measurement")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();

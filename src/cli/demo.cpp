@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -15,14 +14,6 @@ namespace {
 
 const std::vector<std::pair<std::string, std::string>> contestants{{"fedavg", "FedAvg"}, {"fedgrab", "Fed-GraB"}};
 constexpr int seeds = 3;
-
-std::string mean_std(const std::vector<double>& values) {
-  double mean = 0, squares = 0;
-  for (const double v : values) mean += v / static_cast<double>(values.size());
-  for (const double v : values) squares += (v - mean) * (v - mean);
-  const double std = values.size() > 1 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) : 0;
-  return fmt::format("{:.3f} ± {:.3f}", mean, std);
-}
 
 std::string fresh_folder(std::string base) {
   std::string name = base;

@@ -30,6 +30,7 @@ void build(CLI::App& app) {
       "Errors exit with 2 (usage), 3 (data), 4 (checkpoint), 130 (interrupted) or 1.");
   add_demo(app);
   add_run(app);
+  add_sweep(app);
   add_eval(app);
   add_predict(app);
   add_export(app);

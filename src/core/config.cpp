@@ -153,7 +153,9 @@ void Config::load_toml(const std::filesystem::path& path) {
 
 void Config::load_toml_text(std::string_view text, const std::string& name) {
   try {
-    load_table(*this, toml::parse(text, name), "");
+    toml::table table = toml::parse(text, name);
+    table.erase("sweep");  // the grid over this configuration: read by whoever runs it
+    load_table(*this, table, "");
   } catch (const toml::parse_error& error) {
     throw Error(Fault::usage, fmt::format("{}:{}", name, error.source().begin.line), std::string(error.description()),
                 "the file must be valid TOML");

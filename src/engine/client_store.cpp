@@ -114,7 +114,8 @@ TensorMap ClientStore::in_memory() const {
   const std::lock_guard lock(guard_);
   TensorMap tensors;
   for (const auto& [client, kept] : committed_)
-    for (const auto& [name, tensor] : kept.tensors) tensors.emplace(prefix + std::to_string(client) + "/" + name, tensor);
+    for (const auto& [name, tensor] : kept.tensors)
+      tensors.emplace(prefix + std::to_string(client) + "/" + name, tensor);
   return tensors;
 }
 

@@ -28,7 +28,7 @@ class LocalTraining {
   const Federation& federation_;
   Network network_;
   Sgd sgd_;
-  torch::Tensor counts_;  // sizes of the classes, of the client in training
+  torch::Tensor counts_;                          // sizes of the classes, of the client in training
   std::vector<std::unique_ptr<Network>> others_;  // models whose features a rule compares with
 };
 

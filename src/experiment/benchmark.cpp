@@ -1,25 +1,24 @@
 #include "fedgrab/experiment/benchmark.h"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "eager_model.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/parallel.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/core/stopwatch.h"
+#include "fedgrab/experiment/experiment.h"
 #include "fedgrab/experiment/preparation.h"
 #include "fedgrab/objective/balancer.h"
 
 namespace fedgrab {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr int repetitions = 5;
 constexpr int64_t batches_per_client = 4;
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -29,13 +28,13 @@ double median(std::vector<double> values) {
 /// Seconds per call, over enough calls to fill the time.
 template <class Work>
 double seconds_per_call(double seconds, Work work) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   int64_t calls = 0;
   do {
     work();
     ++calls;
-  } while (since(start) < seconds);
-  return since(start) / static_cast<double>(calls);
+  } while (watch.elapsed() < seconds);
+  return watch.elapsed() / static_cast<double>(calls);
 }
 
 /// Clients of equal size and whole batches, so that what is measured is steps and not the partition.
@@ -50,42 +49,61 @@ Partition even_clients(const Preparation& prepared, int64_t clients, int64_t bat
 
 /// A federation to time, with everything it refers to.
 struct Workload {
-  Workload(const Config& config, int workers)
+  /// So many even clients, one epoch; 0: the federation as it is configured.
+  Workload(const Config& config, int64_t clients)
       : settings(read_settings(config)), method(find_method(settings.method).make(config)) {
-    settings.train.local_epochs = 1;
     prepared = prepare(settings);
-    partition = even_clients(prepared, int64_t{2} * workers, settings.train.batch);
-    for (size_t k = 0; k < partition.size(); ++k) clients.push_back(static_cast<int64_t>(k));
+    if (clients > 0) {
+      settings.train.local_epochs = 1;
+      settings.train.participation = 1;
+      partition = even_clients(prepared, clients, settings.train.batch);
+    } else {
+      partition = partition_samples(settings, prepared, method->centralised());
+    }
     model = make_model(make_architecture(settings.model.name, prepared.data.shape()), method->heads(),
                        prepared.data.classes());
     federation = std::make_unique<Federation>(Federation{prepared.data, partition, model, settings.train});
     global = initial_state(model, settings.seed());
+    method->initialise(global, settings.seed());
+    if (method->wants_counts()) method->learn_counts(prepared.counts);
   }
 
-  /// Client-steps of one round.
-  int64_t train_round(Engine& engine) {
+  struct Done {
+    int64_t steps = 0, samples = 0;
+  };
+  Done train_round(Engine& engine) {
     Sums sums;
-    int64_t steps = 0;
+    Done done;
+    ++round;
+    const auto cohort =
+        choose_clients(static_cast<int64_t>(partition.size()), settings.train.participation, round, settings.seed());
     for (const auto& report :
-         engine.train({.round = ++round, .clients = clients, .global = global, .method = *method}, sums, store))
-      steps += report.steps;
+         engine.train({.round = round, .clients = cohort, .global = global, .method = *method}, sums, store)) {
+      done.steps += report.steps;
+      done.samples += report.samples;
+    }
     store.commit();
-    return steps;
+    return done;
   }
   /// Client-steps per second over about `seconds`.
   double speed(Engine& engine, double seconds) {
     int64_t steps = 0;
-    const auto start = Clock::now();
-    do steps += train_round(engine);
-    while (since(start) < seconds);
-    return static_cast<double>(steps) / since(start);
+    const Stopwatch watch;
+    do steps += train_round(engine).steps;
+    while (watch.elapsed() < seconds);
+    return static_cast<double>(steps) / watch.elapsed();
+  }
+  /// Of a round, by the clients that take part on average.
+  double steps_per_round(int64_t local_epochs) const {
+    const auto& train = settings.train;
+    return static_cast<double>(prepared.samples.size()) * static_cast<double>(local_epochs) * train.participation /
+           static_cast<double>(train.batch);
   }
 
   Settings settings;
   std::unique_ptr<Method> method;
   Preparation prepared;
   Partition partition;
-  std::vector<int64_t> clients;
   std::shared_ptr<const Model> model;
   std::unique_ptr<Federation> federation;
   State global;
@@ -96,25 +114,29 @@ struct Workload {
 /// LibTorch's eager loop on one ready batch.
 class EagerLoop {
  public:
-  EagerLoop(const Model& model, int64_t batch, const TrainParams& train)
-      : network_(model),
-        optimiser_(network_.parameters(),
-                   torch::optim::SGDOptions(train.lr).momentum(train.momentum).weight_decay(train.weight_decay)),
+  EagerLoop(const Model& model, int64_t batch, const TrainParams& train, torch::Device device = torch::kCPU)
+      : network_(std::make_shared<EagerModel>(model)),
         images_(torch::randn({batch, model.architecture.input.channels, model.architecture.input.height,
-                              model.architecture.input.width})),
-        labels_(torch::randint(model.classes, {batch}, torch::kLong)) {}
+                              model.architecture.input.width})
+                    .to(device)),
+        labels_(torch::randint(model.classes, {batch}, torch::kLong).to(device)) {
+    network_->to(device);
+    optimiser_ = std::make_unique<torch::optim::SGD>(
+        network_->parameters(),
+        torch::optim::SGDOptions(train.lr).momentum(train.momentum).weight_decay(train.weight_decay));
+  }
 
   void step() {
-    optimiser_.zero_grad();
-    const auto loss = torch::cross_entropy_loss(network_.forward(images_), labels_);
+    optimiser_->zero_grad();
+    const auto loss = torch::cross_entropy_loss(network_->forward(images_), labels_);
     loss.backward();
-    optimiser_.step();
+    optimiser_->step();
     last_loss_ = loss.item<float>();  // every loop looks at its loss
   }
 
  private:
-  EagerModel network_;
-  torch::optim::SGD optimiser_;
+  std::shared_ptr<EagerModel> network_;
+  std::unique_ptr<torch::optim::SGD> optimiser_;
   torch::Tensor images_, labels_;
   float last_loss_ = 0;
 };
@@ -136,15 +158,69 @@ double resnet18_milliseconds(double seconds) {
   return 1e3 * seconds_per_call(seconds, [&] { eager.step(); });
 }
 
-}  // namespace
+/// Multiplications and additions of one sample, forward and both backward products.
+double flops_per_sample(const Model& model) {
+  double multiplications = static_cast<double>(model.architecture.features * model.classes);
+  std::vector<std::pair<int64_t, int64_t>> sizes;  // height and width behind each layer
+  for (const auto& layer : model.architecture.layers) {
+    auto size = layer.input < 0 ? std::pair(model.architecture.input.height, model.architecture.input.width)
+                                : sizes[static_cast<size_t>(layer.input)];
+    if (layer.kind == LayerKind::convolution || layer.kind == LayerKind::max_pool)
+      for (auto* side : {&size.first, &size.second})
+        *side = (*side + 2 * layer.padding - layer.kernel) / layer.stride + 1;
+    sizes.push_back(size);
+    if (layer.kind == LayerKind::convolution)
+      multiplications += static_cast<double>(layer.in * layer.out * layer.kernel * layer.kernel) *
+                         static_cast<double>(size.first * size.second);
+    if (layer.kind == LayerKind::linear) multiplications += static_cast<double>(layer.in * layer.out);
+  }
+  return 2 * 3 * multiplications;
+}
 
-BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet18) {
-  const auto workers = static_cast<int>(read_settings(config).engine.workers > 0 ? read_settings(config).engine.workers
-                                                                                 : available_cores());
-  Workload work(config, workers);
+DeviceFloors measure_floors(const Workload& work, double seconds) {
+  DeviceFloors floors;
+  const auto bf16 = torch::dtype(torch::kBFloat16).device(torch::kCUDA);
+  constexpr int64_t side = 8192, bytes = int64_t{1} << 30;
+  const auto a = torch::ones({side, side}, bf16), b = torch::ones({side, side}, bf16);
+  auto product = torch::empty({side, side}, bf16);
+  const auto from = torch::ones({bytes}, torch::dtype(torch::kByte).device(torch::kCUDA));
+  auto to = torch::empty_like(from);
+  const auto timed = [&](auto launch) {
+    launch();
+    torch::cuda::synchronize();
+    return seconds_per_call(seconds,
+                            [&] {
+                              for (int i = 0; i < 10; ++i) launch();
+                              torch::cuda::synchronize();
+                            }) /
+           10;
+  };
+  floors.tera_flops = 2.0 * side * side * side / timed([&] { torch::mm_out(product, a, b); }) * 1e-12;
+  floors.bytes_per_second = 2.0 * bytes / timed([&] { to.copy_(from); });
+  const auto batch = static_cast<double>(work.settings.train.batch);
+  floors.arithmetic_ms = batch * flops_per_sample(*work.model) / (floors.tera_flops * 1e12) * 1e3;
+  // Weight and momentum, each read and written, four bytes apiece.
+  floors.memory_ms = static_cast<double>(work.model->parameter_count()) * 16 / floors.bytes_per_second * 1e3;
+  return floors;
+}
+
+BenchReport new_report(const Workload& work, const Engine& engine) {
+  return {.model = work.settings.model.name,
+          .device = engine.describe(),
+          .method = work.settings.method,
+          .batch = work.settings.train.batch,
+          .classes = work.model->classes,
+          .parameters = work.model->parameter_count(),
+          .clients = static_cast<int64_t>(work.partition.size())};
+}
+
+BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet18) {
+  const auto settings = read_settings(config);
+  const auto workers = static_cast<int>(settings.engine.workers > 0 ? settings.engine.workers : available_cores());
+  Workload work(config, int64_t{2} * workers);
   const auto& train = work.settings.train;
-  const auto one = make_engine({.device = work.settings.engine.device, .workers = 1}, *work.federation);
-  const auto all = make_engine({.device = work.settings.engine.device, .workers = workers}, *work.federation);
+  const auto one = make_engine({.device = "cpu", .workers = 1}, *work.federation);
+  const auto all = make_engine({.device = "cpu", .workers = workers}, *work.federation);
   EagerLoop eager(*work.model, train.batch, train);
   work.train_round(*one);
   work.train_round(*all);
@@ -161,25 +237,87 @@ BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet
   }
   progress.finish();
 
-  BenchReport report{.model = work.settings.model.name,
-                     .device = all->describe(),
-                     .method = work.settings.method,
-                     .batch = train.batch,
-                     .classes = work.model->classes,
-                     .parameters = work.model->parameter_count()};
-  const double round_steps = static_cast<double>(work.prepared.samples.size() *
-                                                 static_cast<size_t>(read_settings(config).train.local_epochs)) /
-                             static_cast<double>(train.batch);
+  BenchReport report = new_report(work, *all);
   const auto speed = [&](int64_t n, double steps) {
-    return EngineSpeed{n, steps, steps * static_cast<double>(train.batch), steps / round_steps};
+    return EngineSpeed{n, steps, steps * static_cast<double>(train.batch),
+                       steps / work.steps_per_round(settings.train.local_epochs)};
   };
   report.speeds = {speed(1, median(single)), speed(workers, median(parallel))};
   report.speedup = report.speeds[1].steps_per_second / report.speeds[0].steps_per_second;
   report.step_ms = 1e3 / report.speeds[0].steps_per_second;
   report.eager_step_ms = 1e3 * median(plain);
-  report.overhead = report.step_ms / report.eager_step_ms - 1;
+  report.tera_flops = report.speeds[1].samples_per_second * flops_per_sample(*work.model) * 1e-12;
   report.balancer_us = balancer_microseconds(seconds / repetitions);
   if (with_resnet18) report.resnet18_step_ms = resnet18_milliseconds(seconds);
+  return report;
+}
+
+/// Whole rounds of the configured federation: its partial batches and its uneven clients are part of the matter.
+BenchReport benchmark_cuda(const Config& config, double seconds) {
+  Workload work(config, 0);
+  const auto engine = make_engine(work.settings.engine, *work.federation);
+  work.train_round(*engine);
+  Progress progress("bench", repetitions + 2);
+  std::vector<double> per_step;
+  Workload::Done done;
+  for (int turn = 0; turn < repetitions; ++turn) {
+    const Stopwatch watch;
+    done = work.train_round(*engine);
+    per_step.push_back(watch.elapsed() / static_cast<double>(done.steps));
+    progress.update(turn + 1);
+  }
+  BenchReport report = new_report(work, *engine);
+  report.phase_seconds = engine->phase_seconds();
+  report.device_memory_bytes = engine->peak_device_bytes();
+  Stopwatch watch;
+  engine->predict(work.global, work.prepared.data.test);
+  report.phase_seconds["evaluate"] = watch.lap();
+
+  report.step_ms = 1e3 * median(per_step);
+  const double steps = 1e3 / report.step_ms;
+  const double samples = steps * static_cast<double>(done.samples) / static_cast<double>(done.steps);
+  report.speeds = {{1, steps, samples, steps / static_cast<double>(done.steps)}};
+  report.tera_flops = samples * flops_per_sample(*work.model) * 1e-12;
+  EagerLoop eager(*work.model, work.settings.train.batch, work.settings.train, torch::kCUDA);
+  for (int i = 0; i < 10; ++i) eager.step();
+  report.eager_step_ms = 1e3 * seconds_per_call(seconds, [&] { eager.step(); });
+  progress.update(repetitions + 1);
+  report.floors = measure_floors(work, seconds / repetitions);
+  progress.finish();
+  return report;
+}
+
+Assignments paper_settings(const char* batch) {
+  return {{"data.name", "shapes"},    {"data.per_class", "5000"},  {"data.augment", "crop+flip"},
+          {"longtail.factor", "100"}, {"partition.clients", "40"}, {"partition.alpha", "1"},
+          {"model.name", "resnet18"}, {"train.local_epochs", "5"}, {"train.lr", "0.03"},
+          {"train.momentum", "0.5"},  {"train.batch", batch}};
+}
+
+}  // namespace
+
+const std::vector<BenchWorkload>& bench_workloads() {
+  static const std::vector<BenchWorkload> workloads{
+      {"paper", "CIFAR-10-LT of the paper: ResNet-18, 40 clients, 12,406 images, batch 5", paper_settings("5")},
+      {"paper10", "the same at batch 10", paper_settings("10")},
+      {"paper32", "the same at batch 32", paper_settings("32")},
+  };
+  return workloads;
+}
+
+const BenchWorkload& find_workload(const std::string& name) {
+  std::string names;
+  for (const auto& workload : bench_workloads()) {
+    if (workload.name == name) return workload;
+    names += (names.empty() ? "" : ", ") + workload.name;
+  }
+  throw Error(Fault::usage, "--workload", fmt::format("unknown workload \"{}\"", name), "one of " + names);
+}
+
+BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet18) {
+  BenchReport report = on_cuda(read_settings(config).engine) ? benchmark_cuda(config, seconds)
+                                                             : benchmark_cpu(config, seconds, with_resnet18);
+  report.overhead = report.step_ms / report.eager_step_ms - 1;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   report.peak_memory_bytes = int64_t{usage.ru_maxrss} * 1024;
@@ -187,8 +325,9 @@ BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet
 }
 
 Json to_json(const BenchReport& r) {
-  Json json{{"model", r.model},     {"method", r.method},         {"device", r.device},     {"batch", r.batch},
-            {"classes", r.classes}, {"parameters", r.parameters}, {"speeds", Json::array()}};
+  Json json{{"workload", r.workload}, {"model", r.model},           {"method", r.method},
+            {"device", r.device},     {"batch", r.batch},           {"classes", r.classes},
+            {"clients", r.clients},   {"parameters", r.parameters}, {"speeds", Json::array()}};
   for (const auto& s : r.speeds)
     json["speeds"].push_back({{"workers", s.workers},
                               {"client_steps_per_second", s.steps_per_second},
@@ -198,12 +337,22 @@ Json to_json(const BenchReport& r) {
   json["step_ms"] = r.step_ms;
   json["eager_step_ms"] = r.eager_step_ms;
   json["overhead"] = r.overhead;
-  json["balancer_step_us"] = r.balancer_us;
+  json["tera_flops"] = r.tera_flops;
+  if (r.balancer_us > 0) json["balancer_step_us"] = r.balancer_us;
   if (r.resnet18_step_ms > 0) {
     json["resnet18_step_ms"] = r.resnet18_step_ms;
     json["balancer_share_of_resnet18"] = r.balancer_us / 1e3 / r.resnet18_step_ms;
   }
+  if (r.floors.tera_flops > 0)
+    json["floors"] = {{"tera_flops", r.floors.tera_flops},
+                      {"bytes_per_second", r.floors.bytes_per_second},
+                      {"arithmetic_ms", r.floors.arithmetic_ms},
+                      {"memory_ms", r.floors.memory_ms},
+                      {"share_of_arithmetic", r.floors.arithmetic_ms / r.step_ms},
+                      {"share_of_memory", r.floors.memory_ms / r.step_ms}};
+  for (const auto& [phase, seconds] : r.phase_seconds) json["phase_seconds"][phase] = seconds;
   json["peak_memory_bytes"] = r.peak_memory_bytes;
+  if (r.device_memory_bytes > 0) json["device_memory_bytes"] = r.device_memory_bytes;
   return json;
 }
 

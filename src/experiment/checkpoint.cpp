@@ -81,7 +81,8 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
   TensorFile file{checkpoint.global.named(), {{card_key, card_to_text(card)}}};
   for (const auto& [name, tensor] : checkpoint.server) file.tensors.emplace(server_prefix + name, tensor);
   file.tensors.merge(clients.in_memory());
-  clients.link_files(RunDirectory::clients_of(directory.checkpoint(checkpoint.round)));  // first: a checkpoint that exists is complete
+  clients.link_files(
+      RunDirectory::clients_of(directory.checkpoint(checkpoint.round)));  // first: a checkpoint that exists is complete
   save_safetensors(directory.checkpoint(checkpoint.round), file);
   auto rounds = directory.checkpoint_rounds();
   for (size_t i = 0; i + static_cast<size_t>(keep) < rounds.size(); ++i) directory.remove_checkpoint(rounds[i]);

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 
@@ -13,6 +12,7 @@
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/core/stopwatch.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
@@ -24,20 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr int64_t largest_confusion = 200;
-
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = Clock::now();
-    const double seconds = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    return seconds;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last_ = Clock::now();
-};
 
 int64_t peak_memory() {
   rusage usage{};
@@ -87,6 +73,8 @@ class Experiment {
   /// The same; interrupted, it leaves everything as it was before the round.
   RoundRecord train_or_take_back(int64_t round);
   void evaluate(RoundRecord& record);
+  /// A client's accuracy on a test set that looks like its own data.
+  double by_own_shares(const ClientReport& report) const;
   void record_diagnostics(RoundRecord& record, const std::vector<ClientReport>& reports, const torch::Tensor& prior);
   void write(const RoundRecord& record);
   void save();
@@ -248,7 +236,9 @@ RoundRecord Experiment::train_round(int64_t round) {
     record.bytes_up += report.bytes_up;
     record.bytes_down += report.bytes_down;
     loss_sum += report.loss * static_cast<double>(report.samples);
-    if (!report.accuracy.empty()) record.client_accuracy.push_back(report.accuracy);
+    if (report.accuracy.empty()) continue;
+    record.client_accuracy.push_back(report.accuracy);
+    record.personal = record.personal.value_or(0) + by_own_shares(report) / static_cast<double>(reports.size());
   }
   if (round == 1 && method_->wants_counts()) {  // every client's counts up, their sum down, once
     const int64_t counts = prepared_.data.classes() * static_cast<int64_t>(sizeof(float) * partition_.size());
@@ -263,6 +253,14 @@ RoundRecord Experiment::train_round(int64_t round) {
   record.phase_seconds["evaluate"] = watch.lap();
   for (const auto& [phase, seconds] : record.phase_seconds) record.seconds += seconds;
   return record;
+}
+
+double Experiment::by_own_shares(const ClientReport& report) const {
+  const auto& own = partition_[static_cast<size_t>(report.client)];
+  const auto counts = class_counts(prepared_.data.train.labels, own, prepared_.data.classes());
+  double right = 0;
+  for (size_t j = 0; j < counts.size(); ++j) right += static_cast<double>(counts[j]) * report.accuracy[j];
+  return right / static_cast<double>(own.size());
 }
 
 void Experiment::record_diagnostics(RoundRecord& record, const std::vector<ClientReport>& reports,
@@ -306,6 +304,7 @@ void Experiment::write(const RoundRecord& record) {
     scalar("accuracy/macro_f1", a->f1);
   }
   if (record.validation) scalar("accuracy/validation", record.validation->all);
+  scalar("accuracy/personal", record.personal);
   if (record.prior) {
     scalar("prior/l2", record.prior->l2);
     scalar("prior/tail_hit", record.prior->tail_hit);

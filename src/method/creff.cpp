@@ -16,7 +16,8 @@ struct CreffParams {
     v.param("features", features, "federated features per class").between(1, 100000);
     v.param("match_steps", match_steps, "steps a round that bring their gradients closer to the clients'").at_least(0);
     v.param("feature_lr", feature_lr, "learning rate of the features").between(0, 1e3);
-    v.param("retrain_epochs", retrain_epochs, "passes over the features when the classifier is trained anew").at_least(0);
+    v.param("retrain_epochs", retrain_epochs, "passes over the features when the classifier is trained anew")
+        .at_least(0);
     v.param("retrain_batch", retrain_batch, "features per step of it").between(1, 1000000);
     v.param("net_lr", net_lr, "learning rate of it").between(0, 1e3);
   }
@@ -80,8 +81,8 @@ class Creff : public Method {
     const auto real = sums[gradients].view({classes, classes, width + 1}) / seen.clamp_min(1).view({-1, 1, 1});
     match_features(memory[made], classifier_in(memory), real, seen > 0, params_.match_steps, params_.feature_lr);
     auto head = fresh(global, round);
-    retrain(head, memory[made], params_.retrain_epochs, params_.retrain_batch, params_.net_lr,
-            seed_, static_cast<uint32_t>(round));
+    retrain(head, memory[made], params_.retrain_epochs, params_.retrain_batch, params_.net_lr, seed_,
+            static_cast<uint32_t>(round));
     memory[weight] = head.weight;
     memory[bias] = head.bias;
   }
@@ -193,7 +194,7 @@ void retrain(Classifier& head, const torch::Tensor& features, int64_t epochs, in
 MethodEntry creff_entry() {
   return {"creff", groups::long_tailed, "the server re-trains the head on features that match gradients (Shang 2022)",
           [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<Creff>(chosen_loss(config), config.read<CreffParams>("method.creff"));
+            return std::make_unique<Creff>(linear_loss(config, "creff"), config.read<CreffParams>("method.creff"));
           },
           [](Schema& schema) { schema.add<CreffParams>("method.creff"); }};
 }

@@ -22,7 +22,7 @@ torch::Tensor class_gradients(const Classifier& head, const torch::Tensor& featu
 /// Σ over the classes that `present` marks of 1 − cosine, row by row and once for the bias.
 torch::Tensor matching_loss(const torch::Tensor& real, const torch::Tensor& made, const torch::Tensor& present);
 
-/// Moves the features down the matching loss; returns the loss before the first step.
+/// Moves the features down the matching loss; returns the loss before the first step (0 where there is none).
 double match_features(torch::Tensor& features, const Classifier& head, const torch::Tensor& real,
                       const torch::Tensor& present, int64_t steps, double lr);
 

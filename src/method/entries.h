@@ -24,6 +24,9 @@ inline double effective_steps(int64_t steps, double momentum) {
   return (t - momentum * (1 - std::pow(momentum, t)) / (1 - momentum)) / (1 - momentum);
 }
 
+/// chosen_loss() for methods whose rule needs a plain linear head; a loss that asks for another one is refused.
+LocalLoss linear_loss(const Config& config, const std::string& method, const std::string& fallback = "softmax");
+
 /// Headings of `fedgrab run --method help`.
 namespace groups {
 constexpr const char* federated = "federated learning";

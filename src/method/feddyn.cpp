@@ -1,6 +1,7 @@
-/// FedDyn (Acar et al. 2021, Alg. 1): a client minimises F_k(w) − ⟨g_k, w⟩ + α/2 ‖w − θ‖² and keeps g_k ← g_k − α(w_k − θ);
-/// the server takes the plain mean of the cohort and moves it by what all clients have strayed so far: θ ← mean w_k + d with
-/// d ← d + Σ_k (w_k − θ)/N (its −h/α). g_k stays with its client: as large as the model, see engine.client_memory.
+/// FedDyn (Acar et al. 2021, Alg. 1): a client minimises F_k(w) − ⟨g_k, w⟩ + α/2 ‖w − θ‖² and keeps g_k ← g_k − α(w_k −
+/// θ); the server takes the plain mean of the cohort and moves it by what all clients have strayed so far: θ ← mean w_k
+/// + d with d ← d + Σ_k (w_k − θ)/N (its −h/α). g_k stays with its client: as large as the model, see
+/// engine.client_memory.
 #include "entries.h"
 
 namespace fedgrab {

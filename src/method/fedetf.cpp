@@ -1,6 +1,6 @@
-/// FedETF (Li et al. 2023, Eq. 5 to 7): the classifier is a fixed simplex ETF, the same for all clients, so that they cannot
-/// drift apart in it; features pass a projection layer and meet it as cosines, with a learned temperature, under balanced
-/// softmax by the client's own counts.
+/// FedETF (Li et al. 2023, Eq. 5 to 7): the classifier is a fixed simplex ETF, the same for all clients, so that they
+/// cannot drift apart in it; features pass a projection layer and meet it as cosines, with a learned temperature, under
+/// balanced softmax by the client's own counts.
 #include "entries.h"
 
 namespace fedgrab {
@@ -34,7 +34,7 @@ class FedEtf : public Method {
 MethodEntry fedetf_entry() {
   return {"fedetf", groups::long_tailed, "a fixed simplex as the head, balanced softmax (Li 2023)",
           [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedEtf>(chosen_loss(config, "balanced-softmax"),
+            return std::make_unique<FedEtf>(linear_loss(config, "fedetf", "balanced-softmax"),
                                             config.read<FedEtfParams>("method.fedetf").scale);
           },
           [](Schema& schema) { schema.add<FedEtfParams>("method.fedetf"); }};

@@ -25,9 +25,7 @@ class FedIr : public Method {
 
 MethodEntry fedir_entry() {
   return {"fedir", groups::federated, "samples weighted towards the federation's class shares (Hsu 2020)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedIr>(chosen_loss(config));
-          }};
+          [](const Config& config) -> std::unique_ptr<Method> { return std::make_unique<FedIr>(chosen_loss(config)); }};
 }
 
 }  // namespace fedgrab

@@ -1,7 +1,7 @@
-/// FedLoGe (Xiao et al. 2024): the backbone learns under a fixed sparse simplex head (SSE-C); beside it, on detached features,
-/// a global auxiliary head is trained and averaged, and every client trains a local head that it keeps. Handed out: the
-/// auxiliary head with rows of equal length (LA-G). A client for itself: the local head plus the auxiliary head's rows,
-/// stretched by the lengths of the local ones (LA-L), without the classes it has never met.
+/// FedLoGe (Xiao et al. 2024): the backbone learns under a fixed sparse simplex head (SSE-C); beside it, on detached
+/// features, a global auxiliary head is trained and averaged, and every client trains a local head that it keeps.
+/// Handed out: the auxiliary head with rows of equal length (LA-G). A client for itself: the local head plus the
+/// auxiliary head's rows, stretched by the lengths of the local ones (LA-L), without the classes it has never met.
 #include "fedloge.h"
 
 #include <cmath>
@@ -19,7 +19,8 @@ struct FedLogeParams {
     v.param("sparsity", sparsity, "share of the fixed head's entries that are zero").between(0, 0.95);
     v.param("length", length, "of the fixed head's rows (the authors' code: 0.1 to 10)").between(1e-3, 1e3);
     v.param("steps", steps, "of Adam that spread the rows of the sparse head apart again").between(0, 1000000);
-    v.param("aligned", aligned, "length of the auxiliary head's rows in the model that is handed out").between(1e-3, 1e3);
+    v.param("aligned", aligned, "length of the auxiliary head's rows in the model that is handed out")
+        .between(1e-3, 1e3);
   }
 };
 
@@ -33,21 +34,30 @@ class FedLoge : public Method {
   }
 
   std::vector<Head> heads() const override {
-    return {Head{.role = Role::frozen}, Head{.name = "aux", .detached = true},
-            Head{.name = "local", .role = Role::personal, .detached = true}};
+    auto heads = Method::heads();
+    heads.front() = {.role = Role::frozen};
+    heads.push_back({.name = "aux", .detached = true});
+    heads.push_back({.name = "local", .role = Role::personal, .detached = true});
+    return heads;
   }
   void initialise(State& global, uint64_t seed) const override {
     make_sparse_etf(global.view("fc.weight"), params_.sparsity, params_.length, params_.steps, seed);
   }
 
   void prepare(const ClientView& view, const State& local) const override {
-    if (!view.memory.contains(local_weight)) return;
-    local.view("local.weight").copy_(view.memory.at(local_weight));
-    local.view("local.bias").copy_(view.memory.at(local_bias));
+    for (const auto& [name, kept] : {std::pair("local.weight", local_weight), std::pair("local.bias", local_bias)}) {
+      const auto found = view.memory.find(kept);
+      if (found != view.memory.end())
+        local.view(name).copy_(found->second);
+      else  // of its own from the start
+        fedgrab::initialise(local.view(name), local.model->find(name), view.seed,
+                            static_cast<uint32_t>(view.client + 1));
+    }
   }
   ClientRule client_rule(const ClientView& view) const override {
     auto rule = Method::client_rule(view);
-    rule.heads = {{&objective(), {}}, {plain_.get(), {}}, {plain_.get(), {}}};
+    rule.heads.push_back({plain_.get(), {}});
+    rule.heads.push_back({plain_.get(), {}});
     return rule;
   }
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override {
@@ -67,9 +77,10 @@ class FedLoge : public Method {
   State personalised(const ClientView& view, const State& local) const override {
     State changed = local.clone();
     const auto own = local.view("local.weight");
-    changed.view("fc.weight").copy_(own + local.view("aux.weight") * length_of(own));
+    const auto received = [&](const char* name) { return view.global.view(name).to(own.device()); };
+    changed.view("fc.weight").copy_(own + received("aux.weight") * length_of(own));
     auto bias = changed.view("fc.bias");
-    bias.copy_(local.view("local.bias") + local.view("aux.bias"));
+    bias.copy_(local.view("local.bias") + received("aux.bias"));
     for (size_t j = 0; j < view.counts.size(); ++j)
       if (view.counts[j] == 0) bias.narrow(0, static_cast<int64_t>(j), 1).fill_(never);
     return changed;
@@ -92,6 +103,7 @@ void make_sparse_etf(const torch::Tensor& weight, double sparsity, double length
   Random random(seed, Purpose::server, 3);
   for (auto* m = mask.data_ptr<float>(); m != mask.data_ptr<float>() + mask.numel(); ++m)
     if (random.uniform() < sparsity) *m = 0;
+  mask.masked_fill_((rows * mask).norm(2, {1}, true) == 0, 1);  // a row of zeros would be no class at all
   const auto unit = [](const torch::Tensor& v) { return v / v.norm(2, {1}, true).clamp_min(1e-12); };
   rows = (unit(rows * mask) * length).detach();
   const int64_t classes = rows.size(0);
@@ -114,11 +126,12 @@ void make_sparse_etf(const torch::Tensor& weight, double sparsity, double length
 }
 
 MethodEntry fedloge_entry() {
-  return {"fedloge", groups::long_tailed, "a sparse fixed head, re-aligned global and local heads beside it (Xiao 2024)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedLoge>(chosen_loss(config), config.read<FedLogeParams>("method.fedloge"));
-          },
-          [](Schema& schema) { schema.add<FedLogeParams>("method.fedloge"); }};
+  return {
+      "fedloge", groups::long_tailed, "a sparse fixed head, re-aligned global and local heads beside it (Xiao 2024)",
+      [](const Config& config) -> std::unique_ptr<Method> {
+        return std::make_unique<FedLoge>(linear_loss(config, "fedloge"), config.read<FedLogeParams>("method.fedloge"));
+      },
+      [](Schema& schema) { schema.add<FedLogeParams>("method.fedloge"); }};
 }
 
 }  // namespace fedgrab

@@ -34,10 +34,9 @@ class FedNova : public Method {
 }  // namespace
 
 MethodEntry fednova_entry() {
-  return {"fednova", groups::federated, "updates are divided by each client's number of steps before averaging (Wang 2020)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedNova>(chosen_loss(config));
-          }};
+  return {
+      "fednova", groups::federated, "updates are divided by each client's number of steps before averaging (Wang 2020)",
+      [](const Config& config) -> std::unique_ptr<Method> { return std::make_unique<FedNova>(chosen_loss(config)); }};
 }
 
 }  // namespace fedgrab

@@ -33,8 +33,7 @@ struct AdaptiveParams {
 
 class FedOpt : public Method {
  public:
-  FedOpt(LocalLoss loss, Rule rule, AdaptiveParams params)
-      : Method(std::move(loss)), rule_(rule), params_(params) {}
+  FedOpt(LocalLoss loss, Rule rule, AdaptiveParams params) : Method(std::move(loss)), rule_(rule), params_(params) {}
 
   void server_rule(State& global, const Sums& sums, int64_t /*round*/, TensorMap& memory) const override {
     auto average = sums["state"];
@@ -87,8 +86,8 @@ MethodEntry fedavgm_entry() {
 }
 
 MethodEntry fedadagrad_entry() {
-  return {"fedadagrad", groups::optimisers, "the server takes Adagrad's step (Reddi 2021)", make_adaptive<Rule::adagrad>,
-          [](Schema& schema) { schema.add<AdaptiveParams>("method.fedadagrad"); }};
+  return {"fedadagrad", groups::optimisers, "the server takes Adagrad's step (Reddi 2021)",
+          make_adaptive<Rule::adagrad>, [](Schema& schema) { schema.add<AdaptiveParams>("method.fedadagrad"); }};
 }
 
 MethodEntry fedadam_entry() {

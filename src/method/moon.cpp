@@ -1,7 +1,8 @@
-/// MOON (Li et al. 2021, Eq. 3): beside its loss a client minimises −μ log(e^{s(z, z_glob)/τ} / (e^{s(z, z_glob)/τ} + e^{s(z,
-/// z_prev)/τ})), s the cosine between the features z of a sample and those the global model and the client's own previous
-/// one give it. The features are the backbone's: there is no projection head. A client that has no previous model takes
-/// the global one, and the term has no slope. The previous model stays with its client, see engine.client_memory.
+/// MOON (Li et al. 2021, Eq. 3): beside its loss a client minimises −μ log(e^{s(z, z_glob)/τ} / (e^{s(z, z_glob)/τ} +
+/// e^{s(z, z_prev)/τ})), s the cosine between the features z of a sample and those the global model and the client's
+/// own previous one give it. The features are the backbone's: there is no projection head. A client that has no
+/// previous model takes the global one, and the term has no slope. The previous model stays with its client, see
+/// engine.client_memory.
 #include <cmath>
 
 #include "entries.h"

@@ -15,9 +15,7 @@ class Central : public Method {
   bool centralised() const override { return true; }
 };
 
-std::unique_ptr<Method> make_central(const Config& config) {
-  return std::make_unique<Central>(chosen_loss(config));
-}
+std::unique_ptr<Method> make_central(const Config& config) { return std::make_unique<Central>(chosen_loss(config)); }
 
 std::unique_ptr<Method> make_fedgrab(const Config& config) {
   const auto objective = config.read<ObjectiveParams>("objective").name;
@@ -65,8 +63,8 @@ const std::vector<MethodEntry>& methods() {
       fedadagrad_entry(),
       fedadam_entry(),
       fedyogi_entry(),
-      {"fedgrab", groups::long_tailed, "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023", make_fedgrab,
-       [](Schema& schema) { schema.add<FedGrabParams>("method.fedgrab"); }},
+      {"fedgrab", groups::long_tailed, "gradient balancers (SGB) steered by a class prior (DPA), Xiao 2023",
+       make_fedgrab, [](Schema& schema) { schema.add<FedGrabParams>("method.fedgrab"); }},
       fedgrab_preset("fedgrab-published", "preset: Fed-GraB as in the code its authors published",
                      {{"method.fedgrab.head", "frozen-mean"},
                       {"method.fedgrab.prior", "published"},
@@ -91,8 +89,12 @@ const std::vector<MethodEntry>& methods() {
       with_loss("fedlc", "fedlc", "preset: margins by the client's own counts (Zhang 2022)"),
       with_loss("balanced-softmax", "balanced-softmax", "preset: shifted by the client's own counts (Ren 2020)"),
       with_loss("logit-adjustment", "balanced-softmax", "preset: shifted by what DPA reads (Menon 2021)", "dpa"),
-      {"class-balanced", groups::losses, "preset: clients draw every class they have equally often", make_fedavg,
-       nullptr, {{"train.sampling", "class-balanced"}}},
+      {"class-balanced",
+       groups::losses,
+       "preset: clients draw every class they have equally often",
+       make_fedavg,
+       nullptr,
+       {{"train.sampling", "class-balanced"}}},
       {"central", groups::centralised, "softmax, or any --objective", make_central},
       central_with("central-eqlv2", "eqlv2", "preset: EQL v2"),
       central_with("central-ldam", "ldam", "preset: LDAM"),
@@ -124,6 +126,16 @@ void declare_methods(Schema& schema) {
 LocalLoss chosen_loss(const Config& config, const std::string& fallback) {
   const auto name = config.read<ObjectiveParams>("objective").name;
   return {make_objective(name == "auto" ? fallback : name, config), config.read<PriorParams>("prior")};
+}
+
+LocalLoss linear_loss(const Config& config, const std::string& method, const std::string& fallback) {
+  auto loss = chosen_loss(config, fallback);
+  if (loss.objective->head().kind != HeadKind::linear)
+    throw Error(Fault::usage, "objective.name",
+                fmt::format("\"{}\" needs a cosine head, {} a linear one of its own",
+                            config.read<ObjectiveParams>("objective").name, method),
+                "choose another loss, or --method fedavg");
+  return loss;
 }
 
 }  // namespace fedgrab

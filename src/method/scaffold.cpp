@@ -1,6 +1,6 @@
-/// SCAFFOLD (Karimireddy et al. 2020, Alg. 1, option II): the local gradient is g − c_k + c; afterwards c_k⁺ = c_k − c + (w −
-/// w_k)/(η‖a‖₁), with ‖a‖₁ the number of steps, momentum counted in, and the server's c moves by Σ_k (c_k⁺ − c_k)/N. c_k
-/// stays with its client: as large as the model, see engine.client_memory.
+/// SCAFFOLD (Karimireddy et al. 2020, Alg. 1, option II): the local gradient is g − c_k + c; afterwards c_k⁺ = c_k − c
+/// + (w − w_k)/(η‖a‖₁), with ‖a‖₁ the number of steps, momentum counted in, and the server's c moves by Σ_k (c_k⁺ −
+/// c_k)/N. c_k stays with its client: as large as the model, see engine.client_memory.
 #include "entries.h"
 
 namespace fedgrab {
@@ -53,10 +53,9 @@ class Scaffold : public Method {
 }  // namespace
 
 MethodEntry scaffold_entry() {
-  return {"scaffold", groups::optimisers, "control variates against client drift (Karimireddy 2020)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<Scaffold>(chosen_loss(config));
-          }};
+  return {
+      "scaffold", groups::optimisers, "control variates against client drift (Karimireddy 2020)",
+      [](const Config& config) -> std::unique_ptr<Method> { return std::make_unique<Scaffold>(chosen_loss(config)); }};
 }
 
 }  // namespace fedgrab

@@ -1,5 +1,6 @@
-/// τ-norm (Kang et al. 2020, Eq. 2): training is FedAvg's; the model that is evaluated and handed out has w_j ← w_j/‖w_j‖^τ
-/// in its head, since the norms of rare classes' rows stay small. The bias is kept unless it is to be dropped.
+/// τ-norm (Kang et al. 2020, Eq. 2): training is FedAvg's; the model that is evaluated and handed out has w_j ←
+/// w_j/‖w_j‖^τ in its head, since the norms of rare classes' rows stay small. The bias is kept unless it is to be
+/// dropped.
 #include "entries.h"
 
 namespace fedgrab {
@@ -39,7 +40,8 @@ class TauNorm : public Method {
 MethodEntry tau_norm_entry() {
   return {"tau-norm", groups::long_tailed, "FedAvg, with the head's rows brought to one length at the end (Kang 2020)",
           [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<TauNorm>(chosen_loss(config), config.read<TauNormParams>("method.tau-norm"));
+            return std::make_unique<TauNorm>(linear_loss(config, "tau-norm"),
+                                             config.read<TauNormParams>("method.tau-norm"));
           },
           [](Schema& schema) { schema.add<TauNormParams>("method.tau-norm"); }};
 }

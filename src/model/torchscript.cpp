@@ -48,9 +48,9 @@ std::string head_expression(const Head& head) {
     return fmt::format("{0} / torch.clamp_min(torch.norm({0}, 2, [-1], True), 1e-8)", v);
   };
   const auto own = [&](const char* suffix) { return attribute(head.name + suffix); };
-  const std::string x = head.projected ? fmt::format("torch.linear(features, {}, {})", own(".projection.weight"),
-                                                     own(".projection.bias"))
-                                       : "features";
+  const std::string x =
+      head.projected ? fmt::format("torch.linear(features, {}, {})", own(".projection.weight"), own(".projection.bias"))
+                     : "features";
   const bool cosine = head.kind == HeadKind::cosine;
   return fmt::format("torch.linear({}, {}, {}) * {}{}", cosine ? unit(x) : x, cosine ? unit(weight) : weight, bias,
                      head.scale, head.projected ? " * " + own(".temperature") : "");

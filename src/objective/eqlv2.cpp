@@ -1,6 +1,6 @@
-/// EQL v2 (Tan et al. 2021, Eq. 5 to 7): binary cross-entropy per class, its positive part weighted by 1 + α(1 − f(r)), its
-/// negative part by f(r) = σ(γ(r − μ)), with r_j the ratio of the weighted positive to the weighted negative gradient that
-/// class j has collected. The weights of a step come from before it. No counts are used.
+/// EQL v2 (Tan et al. 2021, Eq. 5 to 7): binary cross-entropy per class, its positive part weighted by 1 + α(1 − f(r)),
+/// its negative part by f(r) = σ(γ(r − μ)), with r_j the ratio of the weighted positive to the weighted negative
+/// gradient that class j has collected. The weights of a step come from before it. No counts are used.
 #include "entries.h"
 
 namespace fedgrab {
@@ -16,7 +16,7 @@ struct EqlV2Params {
   }
 };
 
-constexpr double ratio_at_start = 100;  // positives weigh 1, negatives 1
+constexpr double ratio_at_start = 100;  // while nothing is collected: positives weigh 1, negatives 1
 
 class EqlV2 : public Objective {
  public:
@@ -28,8 +28,8 @@ class EqlV2 : public Objective {
     shape.erase(shape.end() - 2);
     auto& positive = collected(memory, "eqlv2.positive", shape, batch.logits.device());
     auto& negative = collected(memory, "eqlv2.negative", shape, batch.logits.device());
-    const auto ratio = torch::where(negative > 0, positive / (negative + 1e-10),
-                                    torch::full_like(negative, ratio_at_start));
+    const auto ratio =
+        torch::where(negative > 0, positive / (negative + 1e-10), torch::full_like(negative, ratio_at_start));
     const auto weight_negative = torch::sigmoid(params_.gamma * (ratio - params_.mu));
     const auto weight_positive = 1 + params_.alpha * (1 - weight_negative);
 

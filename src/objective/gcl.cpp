@@ -1,6 +1,6 @@
-/// GCL, Gaussian clouded logits (Li et al. 2022, Eq. 11): cross-entropy of s(cos_j − ν min(|ε|, 1) δ_j), ε ~ N(0, 1/3) for
-/// every sample and class, δ_j = (log n_max − log n_j)/(log n_max − log n_min): the logits of rare classes are blurred, so
-/// that their features spread out. Needs a cosine head; a class that the client lacks counts as one sample.
+/// GCL, Gaussian clouded logits (Li et al. 2022, Eq. 11): cross-entropy of s(cos_j − ν min(|ε|, 1) δ_j), ε ~ N(0, 1/3)
+/// for every sample and class, δ_j = (log n_max − log n_j)/(log n_max − log n_min): the logits of rare classes are
+/// blurred, so that their features spread out. Needs a cosine head; a class that the client lacks counts as one sample.
 #include <cmath>
 
 #include "entries.h"

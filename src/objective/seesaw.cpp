@@ -1,6 +1,7 @@
-/// Seesaw loss (Wang et al. 2021, Eq. 2 to 6): cross-entropy of z_j + log(M_yj C_yj) for j ≠ y. Mitigation M = min(1, N_j/N_y)^p
-/// spares rare classes j the punishment from samples of commoner ones; compensation C = max(1, p_j/p_y)^q brings it back
-/// where the sample really is mistaken. N are the samples the client has met so far, this batch included.
+/// Seesaw loss (Wang et al. 2021, Eq. 2 to 6): cross-entropy of z_j + log(M_yj C_yj) for j ≠ y. Mitigation M = min(1,
+/// N_j/N_y)^p spares rare classes j the punishment from samples of commoner ones; compensation C = max(1, p_j/p_y)^q
+/// brings it back where the sample really is mistaken. N are the samples the client has met so far, this batch
+/// included.
 #include <cmath>
 
 #include "entries.h"
@@ -31,14 +32,16 @@ class Seesaw : public Objective {
     auto& counts = memory["seesaw.met"];
     if (!counts.defined()) counts = torch::zeros_like(met, torch::kDouble);
     counts.add_(met);
-    const auto at_label = [&](const torch::Tensor& per_class) { return per_class.gather(-1, batch.labels.unsqueeze(-1)); };
+    const auto at_label = [&](const torch::Tensor& per_class) {
+      return per_class.gather(-1, batch.labels.unsqueeze(-1));
+    };
 
     const auto size = counts.clamp_min(1).log().to(batch.logits.scalar_type()).unsqueeze(-2).expand_as(batch.logits);
     const auto share = batch.logits.log_softmax(-1);
     const auto factor = params_.p * (size - at_label(size)).clamp_max(0) +
                         params_.q * (share - at_label(share).clamp_min(std::log(smallest_share))).clamp_min(0);
     LogitBatch tilted = batch;
-    tilted.logits = batch.logits + factor * (1 - is_label);
+    tilted.logits = batch.logits + factor;  // which is 0 at the label
     return softmax_loss(tilted);
   }
 

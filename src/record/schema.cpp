@@ -54,6 +54,7 @@ Json to_json(const RoundRecord& r) {
                     {"neg_std", r.diagnostics.at("beta_neg").std}};
   if (r.prior) json["prior"] = {{"p", r.prior->p}, {"l2", r.prior->l2}, {"tail_hit", r.prior->tail_hit}};
   if (!r.client_accuracy.empty()) json["client_acc"] = r.client_accuracy;
+  if (r.personal) json["personal"] = *r.personal;
   json["seconds"] = r.seconds;
   for (const auto& [phase, seconds] : r.phase_seconds) json["phase_seconds"][phase] = seconds;
   return json;
@@ -83,6 +84,7 @@ RoundRecord round_from_json(const Json& json) {
     r.prior = PriorRecord{prior.at("p"), prior.at("l2"), prior.at("tail_hit")};
   }
   r.client_accuracy = json.value("client_acc", r.client_accuracy);
+  if (json.contains("personal") && json["personal"].is_number()) r.personal = json["personal"].get<double>();
   r.seconds = json.value("seconds", 0.0);
   r.phase_seconds = json.value("phase_seconds", r.phase_seconds);
   return r;

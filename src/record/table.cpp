@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -168,6 +169,14 @@ std::string Table::to_latex() const {
     if (&row == &rows.front()) out += "\\midrule\n";
   }
   return out + "\\bottomrule\n\\end{tabular}\n";
+}
+
+std::string mean_std(const std::vector<double>& values) {
+  double mean = 0, squares = 0;
+  for (const double v : values) mean += v / static_cast<double>(values.size());
+  for (const double v : values) squares += (v - mean) * (v - mean);
+  const double std = values.size() > 1 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) : 0;
+  return fmt::format("{:.3f} ± {:.3f}", mean, std);
 }
 
 }  // namespace fedgrab

@@ -1,6 +1,7 @@
 /// The CUDA engine against the CPU engine, both in one process. Without a CUDA device these tests skip and say so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "fedgrab/core/error.h"
@@ -34,9 +35,12 @@ std::unique_ptr<Method> make_method(const Case& c) {
   Schema schema;
   declare_methods(schema);
   Config config(schema);
-  for (const auto& [key, value] : c.settings) config.set_text(key, value);
+  for (const auto& [key, value] : c.settings)
+    if (!key.starts_with("train.")) config.set_text(key, value);
   if (c.method == "terms") return std::make_unique<WithTerms>(chosen_loss(config));
-  return find_method(c.method).make(config);
+  auto method = find_method(c.method).make(config);
+  if (method->wants_counts()) method->learn_counts(std::vector<int64_t>{50, 40, 30, 20, 10, 9, 8, 7, 6, 5});
+  return method;
 }
 
 struct World {
@@ -56,6 +60,9 @@ struct World {
     }
     model = make_model(make_architecture(c.model, data.shape()), method->heads(), data.classes());
     global = initial_state(model, 1);
+    method->initialise(global, 1);
+    for (const auto& [key, value] : c.settings)
+      if (key == "train.sampling") train.sampling = value;
     train.weight_decay = c.weight_decay;
     train.clip = c.clip;
   }
@@ -79,9 +86,8 @@ Outcome train(const World& world, const EngineParams& params, int64_t rounds = 1
   TensorMap server;
   for (int64_t round = 1; round <= rounds; ++round) {
     Sums sums;
-    outcome.reports =
-        engine->train({.round = round, .clients = clients, .global = global, .method = *world.method, .server = server},
-                      sums, store);
+    outcome.reports = engine->train(
+        {.round = round, .clients = clients, .global = global, .method = *world.method, .server = server}, sums, store);
     store.commit();
     world.method->server_rule(global, sums, round, server);
   }
@@ -231,6 +237,45 @@ INSTANTIATE_TEST_SUITE_P(Cohorts, CudaCohort,
                          testing::Values(Case{"fedavg", "cnn"}, Case{"fedgrab", "cnn", "fedgrab"},
                                          Case{"warm_up", "cnn", "fedgrab", {{"method.fedgrab.warmup_rounds", "1"}}}),
                          [](const auto& one) { return one.param.name; });
+
+class CudaMethods : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
+  }
+  static World world() { return {Case{"", "cnn", GetParam(), find_method(GetParam()).preset}, {10, 7, 3}}; }
+};
+
+/// Two rounds, so that what clients and server keep from the first is used in the second.
+TEST_P(CudaMethods, FollowTheCpu) {
+  const World tried = world();
+  const auto cpu = train(tried, {.device = "cpu", .workers = 4}, 2);
+  const auto cuda = train(tried, {.device = "cuda", .precision = "fp32"}, 2);
+  World noisy = tried;
+  noisy.global.flat = tried.global.flat * (1 + 1e-7 * torch::randn(tried.global.flat.sizes()));
+  const double noise = update_error(tried, train(noisy, {.device = "cpu", .workers = 4}, 2).update, cpu.update);
+  EXPECT_LT(update_error(tried, cuda.update, cpu.update), std::max(1e-3, 5 * noise));
+  ASSERT_EQ(cuda.memories.size(), cpu.memories.size());
+  for (const auto& [name, memory] : cpu.memories) EXPECT_LT(relative(cuda.memories.at(name), memory), 1e-2) << name;
+  for (size_t i = 0; i < cpu.reports.size(); ++i) EXPECT_EQ(cuda.reports[i].bytes_up, cpu.reports[i].bytes_up);
+}
+
+TEST_P(CudaMethods, GiveTheSameBitsTwice) {
+  const World tried = world();
+  EXPECT_TRUE(torch::equal(train(tried, {.device = "cuda"}, 2).update, train(tried, {.device = "cuda"}, 2).update));
+}
+
+std::vector<std::string> method_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : methods()) names.push_back(entry.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaMethods, testing::ValuesIn(method_names()), [](const auto& one) {
+  std::string name = one.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 TEST(CudaEngineMemory, TooLittleIsAnErrorThatSaysHowMuch) {
   if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";

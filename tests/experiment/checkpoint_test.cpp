@@ -58,7 +58,8 @@ TEST_F(CheckpointTest, BringsBackModelServerAndClients) {
     EXPECT_EQ(loaded.server.at(name).dtype(), tensor.dtype()) << name;
   }
   ASSERT_EQ(clients.in_memory().size(), 3U);
-  for (const auto& [name, tensor] : clients_.in_memory()) EXPECT_TRUE(torch::equal(clients.in_memory().at(name), tensor)) << name;
+  for (const auto& [name, tensor] : clients_.in_memory())
+    EXPECT_TRUE(torch::equal(clients.in_memory().at(name), tensor)) << name;
 }
 
 TEST_F(CheckpointTest, OnlyTheNewestAreKept) {

@@ -181,6 +181,7 @@ TEST_F(ExperimentTest, RecordsWhatTheRoundsDid) {
     EXPECT_EQ(r.diagnostics.at("delta").mean.size(), 10U);
     EXPECT_EQ(r.prior->p.size(), 10U);
     EXPECT_EQ(r.client_accuracy.size(), r.round % 2 == 0 ? 4U : 0U);
+    EXPECT_EQ(r.personal.has_value(), r.round % 2 == 0);
     EXPECT_EQ(r.bytes_up, r.bytes_down);
     EXPECT_GT(r.bytes_up, 0);
     EXPECT_FALSE(r.validation);

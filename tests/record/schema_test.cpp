@@ -29,6 +29,7 @@ RoundRecord full_record() {
   r.diagnostics = {{"delta", {{-1, 1}, {0.5, 0.25}}}, {"beta_pos", {{2, 3}, {0, 1}}}, {"beta_neg", {{4, 5}, {1, 0}}}};
   r.prior = PriorRecord{{0.1, 1}, 0.2, 0.75};
   r.client_accuracy = {{0.5, 0.5}, {1, 0}};
+  r.personal = 0.75;
   r.seconds = 1.5;
   r.phase_seconds = {{"train", 1.0}, {"evaluate", 0.5}};
   return r;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,8 +84,13 @@ class Engine {
   virtual std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) = 0;
   virtual Predictions predict(const State& state, const Split& split) = 0;
   virtual std::string describe() const = 0;
+  /// Seconds of the last train() by phase, and the most device memory held so far; where an engine keeps count.
+  virtual std::map<std::string, double> phase_seconds() const { return {}; }
+  virtual int64_t peak_device_bytes() const { return 0; }
 };
 
+/// Whether make_engine() will take the GPU. Throws a usage Error where one is asked for and there is none.
+bool on_cuda(const EngineParams& params);
 std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation);
 
 }  // namespace fedgrab

@@ -25,10 +25,10 @@ struct ClientView {
   double share = 0;   // of the cohort's samples
   uint64_t seed = 0;
   const State& global;
-  std::span<const int64_t> counts;  // its own samples per class
-  TensorMap& memory;                // its own, kept from round to round
-  int64_t cohort = 1;               // clients that take part in this round
-  int64_t population = 1;           // clients of the federation
+  std::span<const int64_t> counts;       // its own samples per class
+  TensorMap& memory;                     // its own, kept from round to round
+  int64_t cohort = 1;                    // clients that take part in this round
+  int64_t population = 1;                // clients of the federation
   const TensorMap& server = no_tensors;  // the server's memory, of which a method may send a part (see bytes_down)
 };
 

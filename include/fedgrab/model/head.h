@@ -10,8 +10,8 @@
 
 namespace fedgrab {
 
-/// features [.., batch, features]; `parameter` gives the tensor of a suffix (".weight", ".bias", …), which may carry the
-/// same leading dimensions, one slot per client. → [.., batch, classes]
+/// features [.., batch, features]; `parameter` gives the tensor of a suffix (".weight", ".bias", …), which may carry
+/// the same leading dimensions, one slot per client. → [.., batch, classes]
 torch::Tensor head_logits(const Head& head, const torch::Tensor& features,
                           const std::function<torch::Tensor(const std::string& suffix)>& parameter);
 

@@ -47,6 +47,7 @@ struct RoundRecord {
   std::map<std::string, PerClass> diagnostics;  // "delta", "beta_pos", "beta_neg"
   std::optional<PriorRecord> prior;
   std::vector<std::vector<double>> client_accuracy;  // [client][class], where asked for
+  std::optional<double> personal;                    // the same by each client's own class shares, mean over clients
   double seconds = 0;
   std::map<std::string, double> phase_seconds;
 };

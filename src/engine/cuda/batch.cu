@@ -78,8 +78,7 @@ __global__ void gather_range(BatchSource source, const int32_t* indices, int64_t
   const int64_t image = indices == nullptr ? first + blockIdx.x : indices[first + blockIdx.x];
   T* const out = images + int64_t{blockIdx.x} * source.height * source.width * channel_padding;
   for (int pixel = threadIdx.x; pixel < source.height * source.width; pixel += threads)
-    write_pixel(source, image, pixel / source.width, pixel % source.width,
-                out + int64_t{pixel} * channel_padding);
+    write_pixel(source, image, pixel / source.width, pixel % source.width, out + int64_t{pixel} * channel_padding);
 }
 
 __global__ void draw(RoundPlan plan, int n, float* numbers) {

@@ -14,6 +14,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/core/stopwatch.h"
 #include "fedgrab/model/head.h"
 #include "slot_training.h"
 
@@ -88,7 +89,15 @@ class CudaEngine : public Engine {
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
   Predictions predict(const State& state, const Split& split) override;
-  std::string describe() const override { return fmt::format("cuda, {}, {} slots", name_, slots_); }
+  std::string describe() const override {
+    return fmt::format("{}, {}, {} slots in {} groups", at::cuda::getCurrentDeviceProperties()->name, name_, slots_,
+                       std::min(groups_wanted_, slots_));
+  }
+  std::map<std::string, double> phase_seconds() const override { return phases_; }
+  int64_t peak_device_bytes() const override {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+    return stats.reserved_bytes[0].peak;
+  }
 
  private:
   void make_groups();
@@ -114,12 +123,14 @@ class CudaEngine : public Engine {
   std::map<const uint8_t*, std::pair<Images, DeviceImages>> resident_;  // evaluated so far; the bytes are kept alive
   int64_t slots_ = 1, groups_wanted_ = 1;
   std::vector<std::unique_ptr<SlotTraining>> groups_;
+  std::map<std::string, double> phases_;
 };
 
 std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
   const auto order = by_size(task.clients, federation_.partition);
   std::vector<ClientReport> reports(order.size());
+  phases_.clear();
   size_t next = 0;
   while (next < order.size()) {
     const auto first = next;
@@ -155,6 +166,7 @@ void CudaEngine::make_groups() {
 void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store,
                             Wave& wave) {
   const auto global = task.global.flat.cuda();
+  Stopwatch watch;
   wave.dealt.resize(groups_.size());
   wave.counts.reserve(places.size());
   wave.memories.reserve(places.size());  // views refer to both
@@ -179,6 +191,8 @@ void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> place
   std::vector<int64_t> steps(groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g)
     if (!wave.dealt[g].empty()) steps[g] = groups_[g]->begin(wave.dealt[g], task.round);
+  c10::cuda::device_synchronize();
+  phases_["load"] += watch.lap();
   for (int64_t t = 0; t < *std::max_element(steps.begin(), steps.end()); ++t) {
     if (t % steps_per_look == 0) throw_if_interrupted();
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -186,10 +200,12 @@ void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> place
   }
   for (size_t g = 0; g < groups_.size(); ++g)
     if (!wave.dealt[g].empty()) groups_[g]->finish();
+  phases_["steps"] += watch.lap();
 }
 
 void CudaEngine::collect(const RoundTask& task, std::span<const size_t> places, Wave& wave, Sums& sums,
                          ClientStore& store, std::vector<ClientReport>& reports) {
+  Stopwatch watch;
   for (size_t i = 0; i < places.size(); ++i) {
     const auto [group, place] = wave.where[i];
     const auto& client = wave.dealt[group][place];
@@ -206,6 +222,8 @@ void CudaEngine::collect(const RoundTask& task, std::span<const size_t> places, 
     }
     store.write(client.view.client, std::move(wave.memories[i]));
   }
+  c10::cuda::device_synchronize();
+  phases_["collect"] += watch.lap();
 }
 
 const DeviceImages& CudaEngine::resident(const Split& split) {

@@ -316,8 +316,7 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
 
 torch::Tensor SlotTraining::compare_features(const torch::Tensor& features, torch::Tensor& loss) {
   std::vector<torch::Tensor> theirs;
-  for (size_t i = 0; i < recipe_.others; ++i)
-    theirs.push_back(network_.forward(others_[i], images_, counts_, nullptr));
+  for (size_t i = 0; i < recipe_.others; ++i) theirs.push_back(network_.forward(others_[i], images_, counts_, nullptr));
   LogitBatch batch{.labels = labels_, .mask = mask_};
   const auto [term, gradient] = (*recipe_.feature_term)(features.detach(), theirs, batch);
   loss = loss + term;

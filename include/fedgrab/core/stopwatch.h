@@ -1,0 +1,24 @@
+/// Seconds between laps.
+#pragma once
+
+#include <chrono>
+
+namespace fedgrab {
+
+class Stopwatch {
+ public:
+  /// Seconds since the last lap, or since it was made.
+  double lap() {
+    const auto now = Clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - last_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+};
+
+}  // namespace fedgrab

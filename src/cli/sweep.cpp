@@ -1,0 +1,51 @@
+#include "fedgrab/experiment/sweep.h"
+
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "config_flags.h"
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/progress.h"
+
+namespace fedgrab::cli {
+namespace {
+
+struct SweepFlags {
+  std::shared_ptr<ConfigFlags> config;
+  std::string out;
+  bool quiet = false;
+};
+
+void sweep(const SweepFlags& flags) {
+  const std::filesystem::path file = flags.config->config_file();
+  if (file.empty()) throw Error(Fault::usage, "sweep", "needs a file with a [sweep] table", "configs/all-methods.toml");
+  const SweepOptions options{.file = file,
+                             .out = flags.out.empty() ? "runs" / file.stem() : std::filesystem::path(flags.out),
+                             .flags = flags.config->assignments(),
+                             .quiet = flags.quiet};
+  try {
+    const auto result = run_sweep(options);
+    fmt::print("{}\nMean of the last ten evaluations, ± over seeds. {}: table.md, table.csv, a folder per run\n",
+               result.table.to_text(), options.out.string());
+    if (!result.failed.empty())
+      throw Error(Fault::other, "sweep", fmt::format("{} failed: {}", result.failed.size(), result.failed.front()));
+  } catch (const Interrupted&) {
+    note("interrupted; the same command goes on from here");
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app) {
+  auto* command = app.add_subcommand("sweep", "Train a grid of experiments (methods × seeds × …) and compare them");
+  auto flags = std::make_shared<SweepFlags>();
+  flags->config = add_config_flags(*command);
+  command->add_option("--out", flags->out, "Where the runs are kept (default: runs/NAME of the file)")
+      ->type_name("DIR");
+  command->add_flag("--quiet", flags->quiet, "No progress");
+  command->callback([flags] { sweep(*flags); });
+}
+
+}  // namespace fedgrab::cli
