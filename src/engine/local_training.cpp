@@ -15,7 +15,7 @@ LocalTraining::LocalTraining(const Federation& federation)
 ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
   network_.load(view.global);
   if (method.wants_features()) observe(view, method);
-  method.prepare(view, network_.state());
+  if (method.prepares(view.round)) method.prepare(view, network_.state());
   sgd_.reset();
   const ClientRule rule = method.client_rule(view);
   counts_ = rule.class_sizes.defined() ? rule.class_sizes

@@ -77,7 +77,10 @@ Config resumed_config(const std::filesystem::path& saved, const Config& asked_fo
     // The cosine reaches zero in the last round: with another last round, the finished ones would have differed.
     const bool bends_schedule =
         parameter.key == "train.rounds" && config.read<TrainParams>("train").schedule == "cosine";
-    if (!may_change_on_resume(parameter.key) || bends_schedule)
+    static const std::vector<std::string> pinned{"engine.device", "engine.precision", "engine.slots", "engine.groups"};
+    const bool other_bits = config.read<EngineParams>("engine").deterministic &&
+                            std::find(pinned.begin(), pinned.end(), parameter.key) != pinned.end();
+    if (!may_change_on_resume(parameter.key) || bends_schedule || other_bits)
       throw Error(Fault::usage, parameter.key,
                   fmt::format("{} differs from {} of the run to be resumed", to_text(asked.get(parameter.key)),
                               to_text(config.get(parameter.key))),

@@ -79,7 +79,7 @@ void FedGrab::begin_round(int64_t round, uint64_t seed, std::span<const int64_t>
 }
 
 void FedGrab::prepare(const ClientView& view, const State& local) const {
-  if (params_.head == "frozen-mean" && view.round == 1)
+  if (prepares(view.round))
     for (const auto& p : local.model->parameters)
       if (p.name.starts_with("fc."))
         fedgrab::initialise(local.view(p), p, view.seed, static_cast<uint32_t>(view.client + 1));

@@ -71,6 +71,7 @@ class FedGrab : public Method {
   void initialise(State& global, uint64_t seed) const override;
   void begin_round(int64_t round, uint64_t seed, std::span<const int64_t> clients,
                    std::span<const int64_t> sizes) override;
+  bool prepares(int64_t round) const override { return params_.head == "frozen-mean" && round == 1; }
   void prepare(const ClientView& view, const State& local) const override;
   ClientRule client_rule(const ClientView& view) const override;
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override;

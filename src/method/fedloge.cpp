@@ -44,6 +44,7 @@ class FedLoge : public Method {
     make_sparse_etf(global.view("fc.weight"), params_.sparsity, params_.length, params_.steps, seed);
   }
 
+  bool prepares(int64_t /*round*/) const override { return true; }
   void prepare(const ClientView& view, const State& local) const override {
     for (const auto& [name, kept] : {std::pair("local.weight", local_weight), std::pair("local.bias", local_bias)}) {
       const auto found = view.memory.find(kept);

@@ -1,5 +1,6 @@
 #include "fedgrab/method/sums.h"
 
+#include <atomic>
 #include <cmath>
 
 #include "fedgrab/core/error.h"
@@ -11,7 +12,15 @@ constexpr double scale = 0x1.0p40;
 constexpr double limit = 0x1.0p22;
 constexpr auto fixed_limit = static_cast<int64_t>(limit * scale);
 
+std::atomic<DeviceAdd> device_add{nullptr};
+
+[[noreturn]] void throw_not_finite() {
+  throw Error(Fault::other, "training", "weights are no longer finite", "lower train.lr or set train.clip");
+}
+
 }  // namespace
+
+void use_device_add(DeviceAdd add) { device_add = add; }
 
 void OrderFreeSum::add(const torch::Tensor& values, double weight) {
   if (values.is_cuda()) return add_on_device(values.flatten(), weight);
@@ -30,17 +39,22 @@ void OrderFreeSum::add(const torch::Tensor& values, double weight) {
     fits &= ok;
     if (ok) total_[i] = sum;
   }
-  if (!fits) throw Error(Fault::other, "training", "weights are no longer finite", "lower train.lr or set train.clip");
+  if (!fits) throw_not_finite();
 }
 
 void OrderFreeSum::add_on_device(const torch::Tensor& values, double weight) {
   const std::lock_guard lock(guard_);
+  if (const auto add = device_add.load(); add != nullptr) {
+    if (!device_total_.defined()) device_total_ = torch::zeros(values.sizes(), values.options().dtype(torch::kLong));
+    if (!add(values, weight, device_total_)) throw_not_finite();
+    return;
+  }
   const auto added = ((values.to(torch::kDouble) * weight) * scale).round_();
   // Not in place: where it does not fit, the sum stays as it was.
   auto sum = added.to(torch::kLong);
   if (device_total_.defined()) sum.add_(device_total_);
   if (!(added.abs() < static_cast<double>(fixed_limit)).logical_and(sum.abs() < fixed_limit).all().item<bool>())
-    throw Error(Fault::other, "training", "weights are no longer finite", "lower train.lr or set train.clip");
+    throw_not_finite();
   device_total_ = sum;
 }
 

@@ -284,5 +284,50 @@ TEST(CudaEngineMemory, TooLittleIsAnErrorThatSaysHowMuch) {
   EXPECT_THROW(make_engine({.device = "cuda", .memory = 0.01}, federation), std::runtime_error);
 }
 
+/// Memory that somebody else takes between the plan and the training.
+TEST(CudaEngineMemory, GoesOnWithFewerSlotsWhenItRunsOut) {
+  if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
+  World world(Case{"", "resnet18"}, std::vector<size_t>(16, 5));
+  world.train.local_epochs = 1;
+  const Federation federation{world.data, world.partition, world.model, world.train};
+  const auto train_beside = [&](bool deterministic) {
+    const auto engine = make_engine({.device = "cuda", .slots = 16, .deterministic = deterministic}, federation);
+    std::vector<torch::Tensor> taken;
+    try {
+      for (;;) taken.push_back(torch::empty({int64_t{1} << 29}, torch::dtype(torch::kByte).device(torch::kCUDA)));
+    } catch (const c10::Error&) {  // full: one client needs some 0.2 GiB
+      taken.resize(taken.size() - 3);
+    }
+    std::vector<int64_t> clients(16);
+    std::iota(clients.begin(), clients.end(), 0);
+    Sums sums;
+    ClientStore store;
+    engine->train({.round = 1, .clients = clients, .global = world.global, .method = *world.method}, sums, store);
+    return std::pair(sums["state"], engine->describe());
+  };
+  const auto [state, device] = train_beside(false);
+  EXPECT_EQ(device.find("16 slots"), std::string::npos) << device;
+  const auto free = train(world, {.device = "cuda"});
+  EXPECT_LT(relative(state, free.global.flat), 1e-2);
+  EXPECT_THROW(train_beside(true), Error);
+}
+
+TEST(CudaEngineMemory, DoesNotGrowWithClients) {
+  if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
+  std::vector<int64_t> peaks;
+  for (const size_t clients : {8, 80}) {
+    World world(Case{"", "resnet8"}, std::vector<size_t>(clients, 800 / clients));
+    const Federation federation{world.data, world.partition, world.model, world.train};
+    const auto engine = make_engine({.device = "cuda", .slots = 8}, federation);
+    std::vector<int64_t> all(clients);
+    std::iota(all.begin(), all.end(), 0);
+    Sums sums;
+    ClientStore store;
+    engine->train({.round = 1, .clients = all, .global = world.global, .method = *world.method}, sums, store);
+    peaks.push_back(engine->peak_device_bytes());
+  }
+  EXPECT_LE(static_cast<double>(peaks[1]), 1.05 * static_cast<double>(peaks[0]));
+}
+
 }  // namespace
 }  // namespace fedgrab

@@ -22,6 +22,7 @@ struct EngineParams {
   std::string precision = "bf16";
   int64_t slots = 40, groups = 8;
   double memory = 0;
+  bool deterministic = false;
   double client_memory = 4;
 
   template <class Visitor>
@@ -39,6 +40,10 @@ struct EngineParams {
     v.param("memory", memory,
             "cuda: GiB of device memory for the slots; data and evaluation come on top (0: what is free)")
         .between(0, 100000);
+    v.param(
+        "deterministic", deterministic,
+        "cuda: bit-identical reruns on the same machine: never fewer slots than asked for, and no other slots, groups "
+        "or precision on resume (the cpu always is)");
     v.param("client_memory", client_memory,
             "GiB of RAM for what clients keep from round to round; the rest goes to files in the run directory")
         .between(0, 100000);

@@ -127,6 +127,8 @@ class Method {
   /// What the model it received makes of a client's own images, by running statistics and without augmentation.
   virtual void observe(const ClientView& /*view*/, const torch::Tensor& /*features*/,
                        const torch::Tensor& /*labels*/) const {}
+  /// Whether prepare() does anything in this round.
+  virtual bool prepares(int64_t /*round*/) const { return false; }
   /// Called before local training; may change the copy of the global model that the client starts from.
   virtual void prepare(const ClientView& /*view*/, const State& /*local*/) const {}
   virtual ClientRule client_rule(const ClientView& view) const;

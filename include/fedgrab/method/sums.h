@@ -29,6 +29,11 @@ class OrderFreeSum {
   torch::Tensor device_total_;
 };
 
+/// total += weight · values in one pass on the device, to the same bits; false where a sum does not fit. An engine that
+/// has such a kernel sets it; without, LibTorch's operators do the same in many passes.
+using DeviceAdd = bool (*)(const torch::Tensor& values, double weight, torch::Tensor& total);
+void use_device_add(DeviceAdd add);
+
 /// The sums of one round, by name of the contribution.
 class Sums {
  public:

@@ -42,6 +42,14 @@ int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train, int64_t
   return layout.size() * per_weight + gradient + batch * network.activation_bytes();
 }
 
+bool add_on_device(const torch::Tensor& values, double weight, torch::Tensor& total) {
+  const auto flat = values.contiguous();
+  auto bad = torch::zeros({1}, flat.options().dtype(torch::kInt));
+  add_fixed(flat.data_ptr<float>(), flat.numel(), weight, total.data_ptr<int64_t>(), bad.data_ptr<int32_t>(),
+            c10::cuda::getCurrentCUDAStream().stream());
+  return bad.item<int32_t>() == 0;
+}
+
 /// Waits for the device when it goes: nothing that was handed to it may be freed while it works, whatever was thrown.
 struct Settle {
   Settle() = default;
@@ -67,7 +75,11 @@ class CudaEngine : public Engine {
         network_(federation.model, precision_of(params.precision)),
         train_(federation.data.train, federation.data.normalisation, federation.data.augmentation),
         evaluation_weights_(1, network_.layout().size(), network_.precision(), false) {
+    use_device_add(add_on_device);
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
     groups_wanted_ = params.groups;
+    deterministic_ = params.deterministic;
     slots_ = std::min<int64_t>(params.slots, static_cast<int64_t>(federation.partition.size()));
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
@@ -79,6 +91,10 @@ class CudaEngine : public Engine {
     if (fit < 1 && params.memory > 0)
       throw Error(Fault::usage, "engine.memory", fmt::format("one client needs {:.1f} GiB", each * 0x1.0p-30),
                   "raise it or lower train.batch");
+    if (deterministic_ && fit < slots_)
+      throw Error(Fault::usage, "engine.deterministic",
+                  fmt::format("{} slots do not fit, {} would; fewer would give other bits", slots_, fit),
+                  fmt::format("set engine.slots={}", std::max<int64_t>(fit, 1)));
     slots_ = std::clamp<int64_t>(slots_, 1, std::max<int64_t>(fit, 1));
     c10::cuda::device_synchronize();  // what was uploaded so far went through another stream
   }
@@ -122,6 +138,7 @@ class CudaEngine : public Engine {
   SlotWeights evaluation_weights_;
   std::map<const uint8_t*, std::pair<Images, DeviceImages>> resident_;  // evaluated so far; the bytes are kept alive
   int64_t slots_ = 1, groups_wanted_ = 1;
+  bool deterministic_ = false;
   std::vector<std::unique_ptr<SlotTraining>> groups_;
   std::map<std::string, double> phases_;
 };
@@ -141,6 +158,9 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
       make_groups();
       train_wave(task, places, store, wave);
     } catch (const c10::OutOfMemoryError&) {  // no client of this wave has been added to the sums
+      if (deterministic_)
+        throw Error(Fault::other, "device memory", fmt::format("not enough for {} slots", slots_),
+                    "lower engine.slots, or let engine.deterministic go");
       if (slots_ == 1) throw Error(Fault::other, "device memory", "not enough for one client", "lower train.batch");
       groups_.clear();
       c10::cuda::CUDACachingAllocator::emptyCache();
@@ -166,6 +186,7 @@ void CudaEngine::make_groups() {
 void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store,
                             Wave& wave) {
   const auto global = task.global.flat.cuda();
+  const auto common = network_.layout().from_state(global);
   Stopwatch watch;
   wave.dealt.resize(groups_.size());
   wave.counts.reserve(places.size());
@@ -181,10 +202,14 @@ void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> place
     wave.memories.push_back(store.read(client));
     const auto view = view_of(federation_, task, client, wave.counts.back(), wave.memories.back());
     if (task.method.wants_features()) observe(task.method, view, own);
-    const State start{federation_.model, global.clone()};
-    task.method.prepare(view, start);
+    auto start = common;
+    if (task.method.prepares(task.round)) {
+      const State own_start{federation_.model, global.clone()};
+      task.method.prepare(view, own_start);
+      start = network_.layout().from_state(own_start.flat);
+    }
     wave.where.emplace_back(group, wave.dealt[group].size());
-    wave.dealt[group].push_back({view, start.flat, task.method.client_rule(view)});
+    wave.dealt[group].push_back({view, start, task.method.client_rule(view)});
   }
   c10::cuda::device_synchronize();  // groups read on their own streams what was prepared on this one
   const Settle settle;

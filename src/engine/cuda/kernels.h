@@ -129,6 +129,9 @@ void sgd_step(const SlotTensor& tensor, int64_t size, const float* gradient, int
 /// factor[slot] brings the norm of `size` values down to `clip`. scratch: double [slot][64].
 void clip_factors(const float* gradient, int64_t size, int64_t stride, int slots, float clip, double* scratch,
                   float* factor, cudaStream_t stream);
+/// total[i] += values[i] · weight in fixed point, 40 bits behind the point (method/sums.h); *bad = 1 where it does not
+/// fit.
+void add_fixed(const float* values, int64_t size, double weight, int64_t* total, int32_t* bad, cudaStream_t stream);
 void copy_to_bf16(const float* weights, void* copy, int64_t size, cudaStream_t stream);
 
 // What a step starts from.

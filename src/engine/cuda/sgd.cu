@@ -54,6 +54,20 @@ __global__ void round_to_bf16(const float* weights, bf16* copy, int64_t size) {
   if (i < size) copy[i] = __float2bfloat16_rn(weights[i]);
 }
 
+__global__ void fixed_add(const float* values, int64_t size, double weight, int64_t* total, int32_t* bad) {
+  constexpr double scale = 0x1.0p40, limit = 0x1.0p22;
+  constexpr auto fixed_limit = static_cast<long long>(limit * scale);
+  const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= size) return;
+  const double term = static_cast<double>(values[i]) * weight;
+  const long long added = fabs(term) < limit ? __double2ll_rn(term * scale) : fixed_limit;  // NaN goes here too
+  const long long sum = total[i] + added;
+  if (llabs(added) < fixed_limit && llabs(sum) < fixed_limit)
+    total[i] = sum;
+  else
+    *bad = 1;
+}
+
 }  // namespace
 
 void sgd_step(const SlotTensor& tensor, int64_t size, const float* gradient, int64_t gradient_stride,
@@ -70,6 +84,11 @@ void clip_factors(const float* gradient, int64_t size, int64_t stride, int slots
   check_launch("square_sums");
   factors<<<slots, threads, 0, stream>>>(scratch, clip, factor);
   check_launch("factors");
+}
+
+void add_fixed(const float* values, int64_t size, double weight, int64_t* total, int32_t* bad, cudaStream_t stream) {
+  fixed_add<<<ceil_div(size, threads), threads, 0, stream>>>(values, size, weight, total, bad);
+  check_launch("fixed_add");
 }
 
 void copy_to_bf16(const float* weights, void* copy, int64_t size, cudaStream_t stream) {

@@ -167,7 +167,7 @@ void SlotTraining::load(const std::vector<SlotClient>& clients) {
   for (size_t i = 0; i < clients.size(); ++i) {
     const auto slot = static_cast<int64_t>(i);
     const auto& [view, start, rule] = clients[i];
-    weights_.values[slot].copy_(layout.from_state(start));
+    weights_.values[slot].copy_(start);
     if (corrected) update_.correction[slot].copy_(layout.from_state(rule.correction.cuda()));
     if (rule.class_weights.defined()) class_weights_[slot].copy_(rule.class_weights);
     class_counts_[slot].copy_(rule.class_sizes.defined()

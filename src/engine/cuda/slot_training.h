@@ -24,7 +24,7 @@ struct DeviceImages {
 /// One client of a wave: what it starts from and how it trains.
 struct SlotClient {
   ClientView view;
-  torch::Tensor start;  // flat state on the device, as the model lays it out
+  torch::Tensor start;  // its weights on the device, as the device lays them out
   ClientRule rule;
 };
 
