@@ -174,9 +174,9 @@ std::string Table::to_latex() const {
 std::string mean_std(const std::vector<double>& values) {
   double mean = 0, squares = 0;
   for (const double v : values) mean += v / static_cast<double>(values.size());
+  if (values.size() < 2) return fmt::format("{:.3f}", mean);
   for (const double v : values) squares += (v - mean) * (v - mean);
-  const double std = values.size() > 1 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) : 0;
-  return fmt::format("{:.3f} ± {:.3f}", mean, std);
+  return fmt::format("{:.3f} ± {:.3f}", mean, std::sqrt(squares / static_cast<double>(values.size() - 1)));
 }
 
 }  // namespace fedgrab

@@ -70,5 +70,10 @@ TEST(Table, RefusesRowsOfAnotherLength) {
   EXPECT_THROW(table.add_row({"1"}), std::invalid_argument);
 }
 
+TEST(MeanStd, OfOneValueThereIsNoDeviation) {
+  EXPECT_EQ(mean_std({0.5}), "0.500");
+  EXPECT_EQ(mean_std({0.25, 0.75}), "0.500 ± 0.354");
+}
+
 }  // namespace
 }  // namespace fedgrab

@@ -38,7 +38,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// "0.712 ± 0.013": mean and sample deviation.
+/// "0.712 ± 0.013": mean and sample deviation; of one value the value alone.
 std::string mean_std(const std::vector<double>& values);
 
 /// Code points of a UTF-8 text: its width on a terminal, as long as nobody uses wide or combining characters.

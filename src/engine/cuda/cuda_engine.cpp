@@ -76,8 +76,9 @@ class CudaEngine : public Engine {
         train_(federation.data.train, federation.data.normalisation, federation.data.augmentation),
         evaluation_weights_(1, network_.layout().size(), network_.precision(), false) {
     use_device_add(add_on_device);
-    c10::cuda::CUDACachingAllocator::emptyCache();
-    c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
+    // cuBLAS does not ask the allocator, so it is called while there is room: in this thread and in autograd's.
+    const auto one = torch::ones({2, 2}, torch::kCUDA).requires_grad_();
+    one.mm(one).sum().backward();
     groups_wanted_ = params.groups;
     deterministic_ = params.deterministic;
     slots_ = std::min<int64_t>(params.slots, static_cast<int64_t>(federation.partition.size()));
@@ -99,7 +100,11 @@ class CudaEngine : public Engine {
     c10::cuda::device_synchronize();  // what was uploaded so far went through another stream
   }
 
-  ~CudaEngine() override { cudaDeviceSynchronize(); }
+  ~CudaEngine() override {
+    cudaDeviceSynchronize();
+    groups_.clear();
+    at::cuda::clearCublasWorkspaces();  // one per stream, and the next engine takes other streams
+  }
   CudaEngine(const CudaEngine&) = delete;
   CudaEngine& operator=(const CudaEngine&) = delete;
 
@@ -117,7 +122,8 @@ class CudaEngine : public Engine {
 
  private:
   void make_groups();
-  void train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store, Wave& wave);
+  void train_wave(const RoundTask& task, const torch::Tensor& global, std::span<const size_t> places,
+                  const ClientStore& store, Wave& wave);
   void collect(const RoundTask& task, std::span<const size_t> places, Wave& wave, Sums& sums, ClientStore& store,
                std::vector<ClientReport>& reports);
   Predictions predict(const torch::Tensor& flat, const Split& split);
@@ -148,6 +154,7 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
   const auto order = by_size(task.clients, federation_.partition);
   std::vector<ClientReport> reports(order.size());
   phases_.clear();
+  const auto global = task.global.flat.cuda();
   size_t next = 0;
   while (next < order.size()) {
     const auto first = next;
@@ -156,7 +163,7 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
     Wave wave;
     try {
       make_groups();
-      train_wave(task, places, store, wave);
+      train_wave(task, global, places, store, wave);
     } catch (const c10::OutOfMemoryError&) {  // no client of this wave has been added to the sums
       if (deterministic_)
         throw Error(Fault::other, "device memory", fmt::format("not enough for {} slots", slots_),
@@ -183,15 +190,14 @@ void CudaEngine::make_groups() {
   c10::cuda::device_synchronize();
 }
 
-void CudaEngine::train_wave(const RoundTask& task, std::span<const size_t> places, const ClientStore& store,
-                            Wave& wave) {
-  const auto global = task.global.flat.cuda();
-  const auto common = network_.layout().from_state(global);
+void CudaEngine::train_wave(const RoundTask& task, const torch::Tensor& global, std::span<const size_t> places,
+                            const ClientStore& store, Wave& wave) {
   Stopwatch watch;
   wave.dealt.resize(groups_.size());
   wave.counts.reserve(places.size());
   wave.memories.reserve(places.size());  // views refer to both
   if (task.method.wants_features()) load_for_evaluation(global);
+  const auto common = network_.layout().from_state(global);
   // As make_groups() cuts the slots: the first groups take one more.
   const size_t each = places.size() / groups_.size(), more = places.size() % groups_.size();
   for (size_t i = 0; i < places.size(); ++i) {
@@ -322,6 +328,11 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
 bool cuda_usable() { return torch::cuda::is_available() && at::cuda::getCurrentDeviceProperties()->major >= 8; }
 
 std::unique_ptr<Engine> make_cuda_engine(const EngineParams& params, const Federation& federation) {
+  // So that what it needs can be told apart from what others left cached. The allocator comes to life with a first
+  // tensor.
+  torch::zeros({1}, torch::kCUDA);
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
   return std::make_unique<CudaEngine>(params, federation);
 }
 

@@ -142,6 +142,8 @@ void SlotTraining::finish() {
   const c10::cuda::CUDAStreamGuard guard(stream_);
   const auto loss = loss_sum_.cpu();
   const auto bad = first_bad_.cpu();
+  host_memory_.clear();
+  for (const auto& [name, tensor] : memory_) host_memory_[name] = tensor.cpu();
   host_loss_.assign(loss.data_ptr<double>(), loss.data_ptr<double>() + slots_);
   host_bad_.assign(bad.data_ptr<int32_t>(), bad.data_ptr<int32_t>() + slots_);
 }
@@ -164,23 +166,30 @@ void SlotTraining::load(const std::vector<SlotClient>& clients) {
   priors_.resize(clients.front().rule.heads.size());
   while (others_.size() < clients.front().rule.others.size())
     others_.emplace_back(slots_, layout.size(), network_.precision(), false);
+  // What is small goes over in one copy for all: each would cost as much as a step.
+  std::vector<torch::Tensor> counts;
+  std::vector<std::vector<torch::Tensor>> priors(priors_.size());
   for (size_t i = 0; i < clients.size(); ++i) {
     const auto slot = static_cast<int64_t>(i);
     const auto& [view, start, rule] = clients[i];
     weights_.values[slot].copy_(start);
     if (corrected) update_.correction[slot].copy_(layout.from_state(rule.correction.cuda()));
     if (rule.class_weights.defined()) class_weights_[slot].copy_(rule.class_weights);
-    class_counts_[slot].copy_(rule.class_sizes.defined()
-                                  ? rule.class_sizes
-                                  : torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end())));
+    counts.push_back(rule.class_sizes.defined()
+                         ? rule.class_sizes
+                         : torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end())));
     for (size_t other = 0; other < rule.others.size(); ++other)
       others_[other].values[slot].copy_(layout.from_state(rule.others[other].cuda()));
-    for (size_t head = 0; head < rule.heads.size(); ++head) {
-      if (!rule.heads[head].prior.defined()) continue;
-      if (!priors_[head].defined()) priors_[head] = torch::zeros_like(class_counts_);
-      priors_[head][slot].copy_(rule.heads[head].prior);
-    }
+    for (size_t head = 0; head < rule.heads.size(); ++head)
+      if (rule.heads[head].prior.defined()) priors[head].push_back(rule.heads[head].prior);
   }
+  const auto into = [&](torch::Tensor& rows, const std::vector<torch::Tensor>& values) {
+    if (!rows.defined()) rows = torch::zeros_like(class_counts_);
+    rows.narrow(0, 0, static_cast<int64_t>(values.size())).copy_(torch::stack(values));
+  };
+  into(class_counts_, counts);
+  for (size_t head = 0; head < priors.size(); ++head)
+    if (!priors[head].empty()) into(priors_[head], priors[head]);
   weights_.restart();
   for (auto& other : others_) other.restart();
   update_.gradient.zero_();
@@ -251,7 +260,15 @@ void SlotTraining::record_step() {
   c10::cuda::CUDACachingAllocator::emptyCache();
   auto graph = std::make_unique<at::cuda::CUDAGraph>();
   graph->capture_begin();
-  step();
+  try {
+    step();
+  } catch (...) {  // a stream left recording would take nothing else
+    try {
+      graph->capture_end();
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it cannot be completed, as we know
+    }
+    throw;
+  }
   graph->capture_end();
   graph_ = std::move(graph);
 }
@@ -370,7 +387,7 @@ ClientReport SlotTraining::report(const SlotClient& client, size_t at) const {
 }
 
 void SlotTraining::read_memory(TensorMap& memory, size_t at) const {
-  for (const auto& [name, tensor] : memory_) memory[name] = tensor[static_cast<int64_t>(at)].cpu().clone();
+  for (const auto& [name, tensor] : host_memory_) memory[name] = tensor[static_cast<int64_t>(at)].clone();
 }
 
 }  // namespace fedgrab::cuda

@@ -90,6 +90,7 @@ class SlotTraining {
   std::vector<SlotWeights> others_;    // models whose features a rule compares with
   torch::Tensor loss_sum_, first_bad_;
   torch::Tensor clip_scratch_, clip_factor_;
+  TensorMap host_memory_;  // after finish()
   std::vector<double> host_loss_;
   std::vector<int32_t> host_bad_;
 };
