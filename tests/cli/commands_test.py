@@ -9,11 +9,11 @@ import unittest
 import zipfile
 from xml.etree import ElementTree
 
-from harness import (TINY, Case, metrics, new_folder, start, tensors, train, write_cifar10, write_image_folder, write_png,
-                     write_ppm)
+from harness import (TINY, Case, metrics, new_folder, start, tensors, train, without_times, write_cifar10,
+                     write_image_folder, write_png, write_ppm)
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = ["demo", "run", "eval", "predict", "export", "init", "data", "bench", "params", "version", "completion"]
+COMMANDS = ["demo", "run", "sweep", "eval", "predict", "export", "init", "data", "bench", "params", "version", "completion"]
 CLASSES = ["circle", "square", "triangle", "star", "cross", "ring", "pentagon", "diamond", "crescent", "heart"]
 
 
@@ -241,6 +241,15 @@ class Models(Case):
         for name in CLASSES:
             self.assertRegex(text, rf"(?m)^{name} +\d+ +[01]\.\d{{3}}$")
 
+    def test_eval_of_models_with_heads_of_their_own(self):
+        for method in ("fedetf", "ldam", "creff", "fedloge", "tau-norm"):
+            with self.subTest(method):
+                train(self.folder, "--out", method, "--method", method, "--rounds", 2, "--set", "method.fedloge.steps=5")
+                found = json.loads(self.fedgrab("eval", method, "--json"))
+                record = metrics(self.folder / method)[-1]
+                self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
+                self.fedgrab("export", method, "-o", f"{method}.pt")
+
     def test_eval_from_another_folder(self):
         there = self.fedgrab("eval", "resnet8", "--json", folder=self.runs)
         self.assertEqual(there, self.fedgrab("eval", self.runs / "resnet8", "--json"))
@@ -289,7 +298,29 @@ class Models(Case):
                      "--set", f"model.init={self.runs / 'resnet8' / 'model.safetensors'}")
 
 
+class Sweep(Case):
+    def test_table_and_folders(self):
+        (self.folder / "grid.toml").write_text('[sweep]\nmethod = ["fedavg", "scaffold"]\n"train.seed" = [1, 2]\n')
+        command = ["sweep", "grid.toml", *TINY, "--rounds", 1, "--out", "out", "--quiet"]
+        text = self.fedgrab(*command)
+        self.assertRegex(text, r"(?m)^scaffold +0\.\d{3} ± 0\.\d{3}")
+        self.assertEqual({"fedavg-seed1", "fedavg-seed2", "scaffold-seed1", "scaffold-seed2", "table.md", "table.csv"},
+                         {path.name for path in (self.folder / "out").iterdir()})
+        self.assertEqual(text, self.fedgrab(*command), "nothing is run again")
+
+    def test_clients_that_keep_a_model_on_disk(self):
+        for method in ("scaffold", "fedgrab"):
+            for out, more in (("ram", []), ("disk", ["--set", "engine.client_memory=0"])):
+                train(self.folder, "--out", method + out, "--method", method, *more)
+            in_ram, on_disk = (without_times(metrics(self.folder / (method + out))) for out in ("ram", "disk"))
+            self.assertEqual(in_ram, on_disk)
+            self.assertFalse((self.folder / f"{method}disk/clients").exists(), "the checkpoints have them")
+
+
 class Bench(Case):
+    def test_unknown_workload(self):
+        self.fedgrab("bench", "--workload", "papr", code=2)
+
     def test_json(self):
         report = json.loads(self.fedgrab("bench", *TINY, "--seconds", 0.1, "--json", "--set", "engine.workers=2"))
         self.assertEqual([1, 2], [speed["workers"] for speed in report["speeds"]])

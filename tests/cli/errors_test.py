@@ -41,6 +41,9 @@ class Usage(Errors):
         self.refuse(USAGE, ["eval"], "model is required")
         self.refuse(USAGE, ["bench", "--seconds", 0], "--seconds", "0.1")
         self.refuse(USAGE, ["params", "zzz"], "zzz")
+        self.refuse(USAGE, ["sweep"], "[sweep]")
+        self.refuse(USAGE, ["sweep", "missing.toml"], "missing.toml")
+        self.refuse(USAGE, ["run", "--method", "creff", "--objective", "ldam"], "objective.name", "cosine")
 
     def test_unknown_key_names_the_nearest(self):
         self.refuse_run(USAGE, ["--set", "train.momentun=0.9"], "train.momentun: unknown parameter", "train.momentum?")
