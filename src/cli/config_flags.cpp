@@ -1,14 +1,23 @@
 #include "config_flags.h"
 
 #include <algorithm>
+#include <fstream>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/progress.h"
 
 namespace fedgrab::cli {
 namespace {
 
 /// --set takes every word up to the next flag: `--set train.lr=0.1 my.toml` means the file.
 bool names_file(const std::string& text) { return text.find('=') == std::string::npos && text.ends_with(".toml"); }
+
+bool has_sweep(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("[sweep")) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -31,6 +40,7 @@ std::string ConfigFlags::config_file() const {
 
 Config ConfigFlags::resolve() const {
   const std::string path = config_file();
+  if (!path.empty() && has_sweep(path)) note(path + ": its [sweep] table is for `fedgrab sweep` and not used here");
   return resolve_config(path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path), assignments());
 }
 

@@ -26,8 +26,10 @@ void sweep(const SweepFlags& flags) {
                              .quiet = flags.quiet};
   try {
     const auto result = run_sweep(options);
-    fmt::print("{}\nMean of the last ten evaluations, ± over seeds. {}: table.md, table.csv, a folder per run\n",
-               result.table.to_text(), options.out.string());
+    fmt::print(
+        "{}\nMean of the last ten evaluations (of all, where there are fewer), ± over seeds. {}: table.md, table.csv, "
+        "a folder per run\n",
+        result.table.to_text(), options.out.string());
     if (!result.failed.empty())
       throw Error(Fault::other, "sweep", fmt::format("{} failed: {}", result.failed.size(), result.failed.front()));
   } catch (const Interrupted&) {

@@ -1,6 +1,7 @@
 #include "fedgrab/core/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -102,6 +103,10 @@ void write_atomically(const fs::path& path, std::string_view text) {
 LineLog::LineLog(fs::path path, int64_t keep_lines) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(Fault::other, path_, "cannot write");
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    throw Error(Fault::usage, path_.string(), "another process is writing it", "wait for it, or choose another --out");
+  }
   const std::string text = read_text(path_, Fault::other);
   size_t end = 0;
   for (int64_t line = 0; line < keep_lines; ++line) {

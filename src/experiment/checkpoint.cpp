@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* card_key = "fedgrab";
 const std::string server_prefix = "server/";
+const std::string deployed_prefix = "deployed/";
 
 std::string card_to_text(const ModelCard& card) {
   return Json{{"architecture", card.architecture},
@@ -76,10 +77,13 @@ fs::path model_file(const fs::path& path) {
 }  // namespace
 
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
-                     const ClientStore& clients, int64_t keep) {
+                     const State& deployed, const ClientStore& clients, int64_t keep) {
   make_folder(directory.checkpoints());
   TensorFile file{checkpoint.global.named(), {{card_key, card_to_text(card)}}};
   for (const auto& [name, tensor] : checkpoint.server) file.tensors.emplace(server_prefix + name, tensor);
+  for (const auto& p : deployed.model->parameters)
+    if (!torch::equal(deployed.view(p), checkpoint.global.view(p)))
+      file.tensors.emplace(deployed_prefix + p.name, deployed.view(p));
   file.tensors.merge(clients.in_memory());
   clients.link_files(
       RunDirectory::clients_of(directory.checkpoint(checkpoint.round)));  // first: a checkpoint that exists is complete
@@ -125,7 +129,10 @@ LoadedModel load_model(const fs::path& path) {
                   .projected = loaded.card.head_projected};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
-  loaded.state.assign(file.tensors, file_path.string());
+  TensorMap tensors = file.tensors;
+  for (const auto& [name, tensor] : file.tensors)
+    if (name.starts_with(deployed_prefix)) tensors[name.substr(deployed_prefix.size())] = tensor;
+  loaded.state.assign(tensors, file_path.string());
   return loaded;
 }
 

@@ -183,7 +183,8 @@ ModelCard Experiment::card() const {
 
 void Experiment::save() {
   if (saved_round_ == state_.round) return;
-  save_checkpoint(options_.directory, card(), state_, clients_, settings_.checkpoint.keep);
+  save_checkpoint(options_.directory, card(), state_, method_->deployed(state_.global, state_.server), clients_,
+                  settings_.checkpoint.keep);
   saved_round_ = state_.round;
 }
 

@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <sstream>
 
@@ -21,6 +22,7 @@ const std::string seed_key = "train.seed", method_key = "method.name";
 /// As --set would spell it.
 std::string spelled(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());  // the shortest form
   std::ostringstream out;
   if (const auto* list = node.as_array()) {
     for (const auto& element : *list) out << (&element == &list->front() ? "" : ",") << spelled(element);
@@ -116,9 +118,37 @@ Table table_of(const Grid& grid, const std::vector<SweepCell>& cells, const std:
 
 bool complete(const RunDirectory& directory, const Config& config) {
   if (!directory.finished()) return false;
+  const auto done = static_cast<int64_t>(directory.read_metrics().size());
+  const auto asked = std::get<int64_t>(config.get("train.rounds"));
+  if (done > asked)
+    throw Error(Fault::usage, directory.root.string(),
+                fmt::format("has {} rounds already, {} are asked for", done, asked),
+                "one table must not mix them: choose another --out");
   Config saved{full_schema()};
   saved.load_toml(directory.config());
   return saved.get("train.rounds") == config.get("train.rounds");
+}
+
+const Axis* axis_of(const Grid& grid, const std::string& key) {
+  const auto found =
+      std::find_if(grid.axes.begin(), grid.axes.end(), [&](const Axis& axis) { return axis.key == key; });
+  return found == grid.axes.end() ? nullptr : &*found;
+}
+
+/// A row must have been run with the values it names, and a table of values must be used by some row.
+template <class MakeError>
+void check_overrides(const Grid& grid, MakeError fault) {
+  const Axis* methods = axis_of(grid, method_key);
+  for (const auto& [method, values] : grid.with) {
+    if (methods == nullptr ||
+        std::find(methods->values.begin(), methods->values.end(), method) == methods->values.end())
+      throw fault(fmt::format("[sweep.with.{0}], but {0} is not among the methods of [sweep]", method),
+                  "add it, or remove this");
+    for (const auto& [key, value] : values)
+      if (key == method_key || axis_of(grid, key) != nullptr)
+        throw fault(fmt::format("[sweep.with.{}] sets {}, which the sweep itself varies", method, key),
+                    "remove one of them");
+  }
 }
 
 }  // namespace
@@ -163,6 +193,7 @@ Grid read_grid(const fs::path& file) {
             grid.with[name].emplace_back(key, spelled(node));
           });
     }
+  check_overrides(grid, fault);
   return grid;
 }
 
@@ -183,6 +214,11 @@ std::vector<SweepCell> cells_of(const Grid& grid) {
 SweepResult run_sweep(const SweepOptions& options) {
   const Grid grid = read_grid(options.file);
   const auto cells = cells_of(grid);
+  const Schema schema = full_schema();
+  for (const auto& [key, value] : options.flags)
+    if (axis_of(grid, schema.find(key).key) != nullptr)
+      throw Error(Fault::usage, key, fmt::format("is varied by {}", options.file.string()),
+                  "leave it out, or edit the file");
   std::vector<Config> configs;
   for (const auto& cell : cells) {  // all of them first: a typing error shows at once and not after a night
     Assignments values = options.flags;

@@ -60,10 +60,9 @@ class Creff : public Method {
     const auto has = torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end())).clamp_max(1);
     const auto mine = view.memory.at(gradients);
     view.memory.erase(gradients);  // it was for this round
-    const auto classes = static_cast<double>(has.numel());
-    const auto each = static_cast<double>(mine.numel()) / classes * sizeof(float);
+    const int64_t each = mine.numel() / has.numel() * static_cast<int64_t>(sizeof(float));
     // Only of the classes it has; which ones they are takes a bit each.
-    sent.push_back({gradients, mine, 1, static_cast<int64_t>(has.sum().item<double>() * each + classes / 8)});
+    sent.push_back({gradients, mine, 1, has.sum().item<int64_t>() * each + (has.numel() + 7) / 8});
     sent.push_back({present, has, 1, 0});
     return sent;
   }

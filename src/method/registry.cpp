@@ -13,6 +13,13 @@ class Central : public Method {
  public:
   using Method::Method;
   bool centralised() const override { return true; }
+  // Nothing is sent anywhere.
+  std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override {
+    auto sent = Method::contribute(view, result);
+    for (auto& one : sent) one.bytes = 0;
+    return sent;
+  }
+  int64_t bytes_down(const Model& /*model*/) const override { return 0; }
 };
 
 std::unique_ptr<Method> make_central(const Config& config) { return std::make_unique<Central>(chosen_loss(config)); }
@@ -132,7 +139,7 @@ LocalLoss linear_loss(const Config& config, const std::string& method, const std
   auto loss = chosen_loss(config, fallback);
   if (loss.objective->head().kind != HeadKind::linear)
     throw Error(Fault::usage, "objective.name",
-                fmt::format("\"{}\" needs a cosine head, {} a linear one of its own",
+                fmt::format("\"{}\" needs a cosine head, and {} brings a head of its own",
                             config.read<ObjectiveParams>("objective").name, method),
                 "choose another loss, or --method fedavg");
   return loss;

@@ -127,6 +127,17 @@ TEST_F(AtomicFileTest, NamesThePathItCannotWrite) {
   EXPECT_EQ(files(), 1U);
 }
 
+TEST_F(LineLogTest, HasOneWriterAtATime) {
+  {
+    LineLog log(path("log"), 0);
+    log.append("one");
+    EXPECT_THROW(LineLog(path("log"), 0), Error);
+    log.append("two");
+  }
+  LineLog(path("log"), 2).append("three");
+  EXPECT_EQ(read_text(path("log")), "one\ntwo\nthree\n");
+}
+
 TEST_F(LineLogTest, AppendsWholeLines) {
   LineLog log(path("log"), 0);
   log.append("one");

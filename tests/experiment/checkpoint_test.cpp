@@ -29,12 +29,13 @@ class CheckpointTest : public testing::Test {
   void save(int64_t round, int64_t keep = 2) const {
     ModelCard card = card_of("resnet8");
     card.round = round;
-    save_checkpoint(directory_, card, {round, state_, server_}, clients_, keep);
+    save_checkpoint(directory_, card, {round, state_, server_}, deployed_, clients_, keep);
   }
 
   ScratchFolder scratch_;
   RunDirectory directory_{scratch_.path("run")};
   State state_ = initial_state(model_of("resnet8"), 5);
+  State deployed_ = state_;
   TensorMap server_{{"momentum", torch::arange(4, torch::kFloat)}, {"steps", torch::tensor({int64_t{9}})}};
   ClientStore clients_;
 };
@@ -60,6 +61,17 @@ TEST_F(CheckpointTest, BringsBackModelServerAndClients) {
   ASSERT_EQ(clients.in_memory().size(), 3U);
   for (const auto& [name, tensor] : clients_.in_memory())
     EXPECT_TRUE(torch::equal(clients.in_memory().at(name), tensor)) << name;
+}
+
+TEST_F(CheckpointTest, IsEvaluatedAsTheMethodHandsItOut) {
+  deployed_ = state_.clone();
+  deployed_.view("fc.weight").mul_(2);
+  save(12);
+  Checkpoint loaded{0, initial_state(state_.model, 6), {}};
+  ClientStore clients;
+  load_checkpoint(directory_.checkpoint(12), loaded, clients);
+  EXPECT_TRUE(torch::equal(loaded.global.flat, state_.flat));  // training goes on from here
+  EXPECT_TRUE(torch::equal(load_model(directory_.checkpoint(12)).state.view("fc.weight"), deployed_.view("fc.weight")));
 }
 
 TEST_F(CheckpointTest, OnlyTheNewestAreKept) {

@@ -124,5 +124,19 @@ TEST_F(Resumed, RefusesMoreRoundsUnderTheCosineWhichTheyWouldBend) {
   expect_error(Fault::usage, [&] { resume({{"train.rounds", "1000"}}); }, {"train.rounds"});
 }
 
+TEST_F(Resumed, ADeterministicRunKeepsWhatItsBitsHangOn) {
+  saved_ = scratch_.write("config.toml", resolve_config(std::nullopt, {{"engine.deterministic", "true"}}).to_toml());
+  for (const auto* change : {"engine.slots=8", "engine.groups=2", "engine.precision=fp32", "engine.device=cpu"}) {
+    const std::string text = change;
+    const auto equals = text.find('=');
+    expect_error(Fault::usage,
+                 [&] {
+                   resume({{text.substr(0, equals), text.substr(equals + 1)}});
+                 },
+                 {text.substr(0, equals)});
+  }
+  EXPECT_EQ(read_settings(resume({{"engine.workers", "2"}})).engine.workers, 2);
+}
+
 }  // namespace
 }  // namespace fedgrab

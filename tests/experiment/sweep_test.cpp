@@ -106,6 +106,29 @@ TEST_F(SweepTest, SaysWhatIsWrongBeforeAnythingRuns) {
   refused("[sweep]\n\"train.seed\" = [1, 1]\n", {"seed1"});
   refused("[sweep]\nmethod = [\"fedavg\"]\n[sweep.with.fedavgg]\n\"train.lr\" = 1\n", {"fedavgg"});
   refused("[sweep\n", {"grid.toml"});
+  // A row must have been run with what it says.
+  refused("[sweep]\nmethod = [\"fedavg\"]\n\"train.lr\" = [0.1, 0.2]\n[sweep.with.fedavg]\n\"train.lr\" = 0.3\n",
+          {"train.lr", "fedavg"});
+  refused("[sweep]\nmethod = [\"fedavg\"]\n[sweep.with.fedavg]\nmethod.name = \"moon\"\n", {"method.name"});
+  refused("[sweep]\nmethod = [\"fedavg\"]\n[sweep.with.moon]\n\"train.lr\" = 0.3\n", {"moon"});
+}
+
+TEST_F(SweepTest, AFlagMayNotContradictAnAxis) {
+  auto sweep = options("[sweep]\nmethod = [\"fedavg\"]\n");
+  sweep.flags = {{"method", "moon"}};
+  expect_error(Fault::usage, [&] { run_sweep(sweep); }, {"method", "grid.toml"});
+}
+
+TEST_F(SweepTest, NumbersAreSpelledAsInTheFile) {
+  const auto file = scratch_.write("a.toml", "[sweep]\n\"train.lr\" = [0.1, 0.3]\n");
+  EXPECT_EQ(cells_of(read_grid(file)).front().name, "lr0.1");
+}
+
+TEST_F(SweepTest, NeverMixesRunsOfDifferentLength) {
+  run_sweep(options("[sweep]\nmethod = [\"fedavg\"]\n"));
+  auto shorter = options("[sweep]\nmethod = [\"fedavg\", \"fedprox\"]\n");
+  shorter.flags = {{"train.rounds", "1"}};
+  expect_error(Fault::usage, [&] { run_sweep(shorter); }, {"2 rounds", "--out"});
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ void write_atomically(const std::filesystem::path& path, std::string_view text);
 /// A log: grows in place, whole lines only, each on the disk before append() returns.
 class LineLog {
  public:
-  /// Keeps the first `keep_lines` complete lines of an existing file and cuts the rest.
+  /// Keeps the first `keep_lines` complete lines of an existing file and cuts the rest. One writer at a time: a second
+  /// one, of this process or another, is refused.
   LineLog(std::filesystem::path path, int64_t keep_lines);
   LineLog(const LineLog&) = delete;
   LineLog& operator=(const LineLog&) = delete;

@@ -32,9 +32,10 @@ struct Checkpoint {
   TensorMap server;
 };
 
-/// Atomic; then removes all but the newest `keep`.
+/// Atomic; then removes all but the newest `keep`. `deployed` is the model to evaluate (Method::deployed): where it
+/// differs from the one in training, both are kept.
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
-                     const ClientStore& clients, int64_t keep);
+                     const State& deployed, const ClientStore& clients, int64_t keep);
 
 /// Fills checkpoint and clients from a file; checkpoint.global says which model is expected. Throws
 /// Error(Fault::checkpoint) naming the file.
