@@ -24,20 +24,19 @@ int64_t total_samples(const std::vector<int64_t>& clients, const Partition& part
   });
 }
 
-ClientView view_of(const Federation& federation, const RoundTask& task, int64_t client, std::span<const int64_t> counts,
-                   TensorMap& memory) {
+ClientView view_of(const Federation& federation, const RoundTask& task, int64_t client, int64_t total,
+                   std::span<const int64_t> counts, TensorMap& memory) {
   const auto samples = federation.partition[static_cast<size_t>(client)].size();
-  return {
-      .client = client,
-      .round = task.round,
-      .share = static_cast<double>(samples) / static_cast<double>(total_samples(task.clients, federation.partition)),
-      .seed = static_cast<uint64_t>(federation.train.seed),
-      .global = task.global,
-      .counts = counts,
-      .memory = memory,
-      .cohort = static_cast<int64_t>(task.clients.size()),
-      .population = static_cast<int64_t>(federation.partition.size()),
-      .server = task.server};
+  return {.client = client,
+          .round = task.round,
+          .share = static_cast<double>(samples) / static_cast<double>(total),
+          .seed = static_cast<uint64_t>(federation.train.seed),
+          .global = task.global,
+          .counts = counts,
+          .memory = memory,
+          .cohort = static_cast<int64_t>(task.clients.size()),
+          .population = static_cast<int64_t>(federation.partition.size()),
+          .server = task.server};
 }
 
 std::vector<int64_t> sample_order(const Federation& federation, const ClientView& view, int64_t epoch) {

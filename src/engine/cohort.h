@@ -13,9 +13,9 @@ namespace fedgrab {
 std::vector<size_t> by_size(const std::vector<int64_t>& clients, const Partition& partition);
 int64_t total_samples(const std::vector<int64_t>& clients, const Partition& partition);
 
-/// What a client of the task sees; `counts` and `memory` must outlive it.
-ClientView view_of(const Federation& federation, const RoundTask& task, int64_t client, std::span<const int64_t> counts,
-                   TensorMap& memory);
+/// What a client of the task sees; `total` are the cohort's samples, `counts` and `memory` must outlive it.
+ClientView view_of(const Federation& federation, const RoundTask& task, int64_t client, int64_t total,
+                   std::span<const int64_t> counts, TensorMap& memory);
 
 /// Positions in a client's own list of samples, in the order in which it trains on them.
 std::vector<int64_t> sample_order(const Federation& federation, const ClientView& view, int64_t epoch);

@@ -46,7 +46,8 @@ class CpuEngine : public Engine {
     if (!slot) slot = std::make_unique<LocalTraining>(federation_);
     return *slot;
   }
-  ClientReport train_client(const RoundTask& task, int64_t client, TensorMap& memory, Sums& sums, int worker);
+  ClientReport train_client(const RoundTask& task, int64_t client, int64_t total, TensorMap& memory, Sums& sums,
+                            int worker);
   void predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
                      double& loss);
 
@@ -58,21 +59,23 @@ class CpuEngine : public Engine {
 std::vector<ClientReport> CpuEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const auto& clients = task.clients;
   const auto order = by_size(clients, federation_.partition);
+  const auto total = total_samples(clients, federation_.partition);
   std::vector<ClientReport> reports(clients.size());
   parallel_for(static_cast<int64_t>(clients.size()), workers_, [&](int64_t item, int worker) {
     at::set_num_threads(1);
     const size_t at = order[static_cast<size_t>(item)];
     auto memory = store.read(clients[at]);
-    reports[at] = train_client(task, clients[at], memory, sums, worker);
+    reports[at] = train_client(task, clients[at], total, memory, sums, worker);
     store.write(clients[at], std::move(memory));
   });
   return reports;
 }
 
-ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, TensorMap& memory, Sums& sums, int worker) {
+ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, int64_t total, TensorMap& memory,
+                                     Sums& sums, int worker) {
   const auto& own = federation_.partition[static_cast<size_t>(client)];
   const auto counts = class_counts(federation_.data.train.labels, own, federation_.data.classes());
-  const auto view = view_of(federation_, task, client, counts, memory);
+  const auto view = view_of(federation_, task, client, total, counts, memory);
   auto& local = trainer(worker);
   ClientReport report = local.run(view, task.method);
 

@@ -32,7 +32,9 @@ Classifier classifier_in(const TensorMap& memory) { return {memory.at(weight), m
 
 class Creff : public Method {
  public:
-  Creff(LocalLoss loss, CreffParams params) : Method(std::move(loss)), params_(params) {}
+  using Params = CreffParams;
+  static constexpr const char* name = "creff";
+  Creff(LocalLoss loss, Params params) : Method(std::move(loss)), params_(params) {}
 
   void initialise(State& global, uint64_t /*seed*/) const override {
     const int64_t classes = global.model->classes, each = classes * (global.model->architecture.features + 1);
@@ -101,8 +103,8 @@ class Creff : public Method {
 
  private:
   Classifier fresh(const State& global, int64_t round) const {
-    const auto start = [&](const char* name) {
-      const auto& info = global.model->find(name);
+    const auto start = [&](const char* parameter) {
+      const auto& info = global.model->find(parameter);
       auto values = torch::empty(info.shape, torch::kFloat);
       fedgrab::initialise(values, info, seed_ + static_cast<uint64_t>(round) + 1);
       return values;
@@ -191,11 +193,8 @@ void retrain(Classifier& head, const torch::Tensor& features, int64_t epochs, in
 }
 
 MethodEntry creff_entry() {
-  return {"creff", groups::long_tailed, "the server re-trains the head on features that match gradients (Shang 2022)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<Creff>(linear_loss(config, "creff"), config.read<CreffParams>("method.creff"));
-          },
-          [](Schema& schema) { schema.add<CreffParams>("method.creff"); }};
+  return entry_of<Creff, linear_loss>(groups::long_tailed,
+                                      "the server re-trains the head on features that match gradients (Shang 2022)");
 }
 
 }  // namespace fedgrab

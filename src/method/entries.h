@@ -25,7 +25,32 @@ inline double effective_steps(int64_t steps, double momentum) {
 }
 
 /// chosen_loss() for methods whose rule needs a plain linear head; a loss that asks for another one is refused.
-LocalLoss linear_loss(const Config& config, const std::string& method, const std::string& fallback = "softmax");
+LocalLoss linear_loss(const Config& config, const std::string& fallback);
+
+/// The entry of a method by its class: made from its loss (Rule::usual_loss where none is chosen, else softmax) and,
+/// where it has parameters, Rule::Params, which are declared under method.NAME.
+template <class Rule, LocalLoss (*loss_of)(const Config&, const std::string&) = chosen_loss>
+MethodEntry entry_of(const char* heading, const char* summary) {
+  static const std::string group = std::string("method.") + Rule::name;
+  MethodEntry entry{Rule::name, heading, summary, [](const Config& config) -> std::unique_ptr<Method> {
+                      std::string fallback = "softmax";
+                      if constexpr (requires { Rule::usual_loss; }) fallback = Rule::usual_loss;
+                      if constexpr (requires { typename Rule::Params; })
+                        return std::make_unique<Rule>(loss_of(config, fallback),
+                                                      config.read<typename Rule::Params>(group));
+                      else
+                        return std::make_unique<Rule>(loss_of(config, fallback));
+                    }};
+  if constexpr (requires { typename Rule::Params; })
+    entry.declare = [](Schema& schema) { schema.add<typename Rule::Params>(group); };
+  return entry;
+}
+
+/// A flat state of the model's size in a memory, zeros where there is none yet.
+inline torch::Tensor flat_in(const TensorMap& memory, const std::string& name, const State& like) {
+  const auto found = memory.find(name);
+  return found == memory.end() ? torch::zeros({like.model->size}, torch::kFloat) : found->second;
+}
 
 /// Headings of `fedgrab run --method help`.
 namespace groups {

@@ -19,12 +19,14 @@ const std::string pull = "feddyn.pull", drift = "feddyn.drift";
 
 class FedDyn : public Method {
  public:
-  FedDyn(LocalLoss loss, double alpha) : Method(std::move(loss)), alpha_(alpha) {}
+  using Params = FedDynParams;
+  static constexpr const char* name = "feddyn";
+  FedDyn(LocalLoss loss, Params params) : Method(std::move(loss)), alpha_(params.alpha) {}
 
   ClientRule client_rule(const ClientView& view) const override {
     auto rule = Method::client_rule(view);
     rule.proximal = alpha_;
-    rule.correction = -kept(view.memory, pull, view.global);
+    rule.correction = -flat_in(view.memory, pull, view.global);
     return rule;
   }
 
@@ -35,34 +37,25 @@ class FedDyn : public Method {
     const auto local = result.local.flat.cpu();
     for (const auto& [offset, size] : moved_ranges(*result.local.model))
       moved.narrow(0, offset, size).copy_(local.narrow(0, offset, size) - view.global.flat.narrow(0, offset, size));
-    view.memory[pull] = kept(view.memory, pull, view.global) - alpha_ * moved;
+    view.memory[pull] = flat_in(view.memory, pull, view.global) - alpha_ * moved;
     // The server could work it out from w_k: nothing more is sent.
     sent.push_back({drift, moved, 1.0 / static_cast<double>(view.population), 0});
     return sent;
   }
 
   void server_rule(State& global, const Sums& sums, int64_t /*round*/, TensorMap& memory) const override {
-    memory[drift] = kept(memory, drift, global) + sums[drift];
+    memory[drift] = flat_in(memory, drift, global) + sums[drift];
     adopt_shared(global, sums["state"] + memory[drift]);
   }
 
  private:
-  static torch::Tensor kept(const TensorMap& memory, const std::string& name, const State& like) {
-    const auto found = memory.find(name);
-    return found == memory.end() ? torch::zeros({like.model->size}, torch::kFloat) : found->second;
-  }
-
   double alpha_;
 };
 
 }  // namespace
 
 MethodEntry feddyn_entry() {
-  return {"feddyn", groups::optimisers, "a regulariser that lets local and global optima meet (Acar 2021)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedDyn>(chosen_loss(config), config.read<FedDynParams>("method.feddyn").alpha);
-          },
-          [](Schema& schema) { schema.add<FedDynParams>("method.feddyn"); }};
+  return entry_of<FedDyn>(groups::optimisers, "a regulariser that lets local and global optima meet (Acar 2021)");
 }
 
 }  // namespace fedgrab

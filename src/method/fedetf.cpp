@@ -16,7 +16,10 @@ struct FedEtfParams {
 
 class FedEtf : public Method {
  public:
-  FedEtf(LocalLoss loss, double scale) : Method(std::move(loss)), scale_(scale) {}
+  using Params = FedEtfParams;
+  static constexpr const char* name = "fedetf";
+  static constexpr const char* usual_loss = "balanced-softmax";
+  FedEtf(LocalLoss loss, Params params) : Method(std::move(loss)), scale_(params.scale) {}
 
   std::vector<Head> heads() const override {
     auto heads = Method::heads();
@@ -32,12 +35,7 @@ class FedEtf : public Method {
 }  // namespace
 
 MethodEntry fedetf_entry() {
-  return {"fedetf", groups::long_tailed, "a fixed simplex as the head, balanced softmax (Li 2023)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedEtf>(linear_loss(config, "fedetf", "balanced-softmax"),
-                                            config.read<FedEtfParams>("method.fedetf").scale);
-          },
-          [](Schema& schema) { schema.add<FedEtfParams>("method.fedetf"); }};
+  return entry_of<FedEtf, linear_loss>(groups::long_tailed, "a fixed simplex as the head, balanced softmax (Li 2023)");
 }
 
 }  // namespace fedgrab

@@ -9,6 +9,7 @@ namespace {
 class FedIr : public Method {
  public:
   using Method::Method;
+  static constexpr const char* name = "fedir";
   bool wants_counts() const override { return true; }
 
   ClientRule client_rule(const ClientView& view) const override {
@@ -24,8 +25,7 @@ class FedIr : public Method {
 }  // namespace
 
 MethodEntry fedir_entry() {
-  return {"fedir", groups::federated, "samples weighted towards the federation's class shares (Hsu 2020)",
-          [](const Config& config) -> std::unique_ptr<Method> { return std::make_unique<FedIr>(chosen_loss(config)); }};
+  return entry_of<FedIr>(groups::federated, "samples weighted towards the federation's class shares (Hsu 2020)");
 }
 
 }  // namespace fedgrab

@@ -29,7 +29,9 @@ const std::string local_weight = "fedloge.weight", local_bias = "fedloge.bias";
 
 class FedLoge : public Method {
  public:
-  FedLoge(LocalLoss loss, FedLogeParams params) : Method(std::move(loss)), params_(params) {
+  using Params = FedLogeParams;
+  static constexpr const char* name = "fedloge";
+  FedLoge(LocalLoss loss, Params params) : Method(std::move(loss)), params_(params) {
     plain_ = make_objective("softmax", Config(Schema{}));
   }
 
@@ -46,12 +48,13 @@ class FedLoge : public Method {
 
   bool prepares(int64_t /*round*/) const override { return true; }
   void prepare(const ClientView& view, const State& local) const override {
-    for (const auto& [name, kept] : {std::pair("local.weight", local_weight), std::pair("local.bias", local_bias)}) {
+    for (const auto& [parameter, kept] :
+         {std::pair("local.weight", local_weight), std::pair("local.bias", local_bias)}) {
       const auto found = view.memory.find(kept);
       if (found != view.memory.end())
-        local.view(name).copy_(found->second);
+        local.view(parameter).copy_(found->second);
       else  // of its own from the start
-        fedgrab::initialise(local.view(name), local.model->find(name), view.seed,
+        fedgrab::initialise(local.view(parameter), local.model->find(parameter), view.seed,
                             static_cast<uint32_t>(view.client + 1));
     }
   }
@@ -78,7 +81,7 @@ class FedLoge : public Method {
   State personalised(const ClientView& view, const State& local) const override {
     State changed = local.clone();
     const auto own = local.view("local.weight");
-    const auto received = [&](const char* name) { return view.global.view(name).to(own.device()); };
+    const auto received = [&](const char* parameter) { return view.global.view(parameter).to(own.device()); };
     changed.view("fc.weight").copy_(own + received("aux.weight") * length_of(own));
     auto bias = changed.view("fc.bias");
     bias.copy_(local.view("local.bias") + received("aux.bias"));
@@ -127,12 +130,8 @@ void make_sparse_etf(const torch::Tensor& weight, double sparsity, double length
 }
 
 MethodEntry fedloge_entry() {
-  return {
-      "fedloge", groups::long_tailed, "a sparse fixed head, re-aligned global and local heads beside it (Xiao 2024)",
-      [](const Config& config) -> std::unique_ptr<Method> {
-        return std::make_unique<FedLoge>(linear_loss(config, "fedloge"), config.read<FedLogeParams>("method.fedloge"));
-      },
-      [](Schema& schema) { schema.add<FedLogeParams>("method.fedloge"); }};
+  return entry_of<FedLoge, linear_loss>(groups::long_tailed,
+                                        "a sparse fixed head, re-aligned global and local heads beside it (Xiao 2024)");
 }
 
 }  // namespace fedgrab

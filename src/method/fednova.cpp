@@ -9,6 +9,7 @@ namespace {
 class FedNova : public Method {
  public:
   using Method::Method;
+  static constexpr const char* name = "fednova";
 
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override {
     auto sent = Method::contribute(view, result);
@@ -34,9 +35,8 @@ class FedNova : public Method {
 }  // namespace
 
 MethodEntry fednova_entry() {
-  return {
-      "fednova", groups::federated, "updates are divided by each client's number of steps before averaging (Wang 2020)",
-      [](const Config& config) -> std::unique_ptr<Method> { return std::make_unique<FedNova>(chosen_loss(config)); }};
+  return entry_of<FedNova>(groups::federated,
+                           "updates are divided by each client's number of steps before averaging (Wang 2020)");
 }
 
 }  // namespace fedgrab

@@ -14,7 +14,9 @@ struct FedProxParams {
 
 class FedProx : public Method {
  public:
-  FedProx(LocalLoss loss, double mu) : Method(std::move(loss)), mu_(mu) {}
+  using Params = FedProxParams;
+  static constexpr const char* name = "fedprox";
+  FedProx(LocalLoss loss, Params params) : Method(std::move(loss)), mu_(params.mu) {}
 
   ClientRule client_rule(const ClientView& view) const override {
     auto rule = Method::client_rule(view);
@@ -29,11 +31,7 @@ class FedProx : public Method {
 }  // namespace
 
 MethodEntry fedprox_entry() {
-  return {"fedprox", groups::federated, "clients are pulled towards the global model (Li 2020)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<FedProx>(chosen_loss(config), config.read<FedProxParams>("method.fedprox").mu);
-          },
-          [](Schema& schema) { schema.add<FedProxParams>("method.fedprox"); }};
+  return entry_of<FedProx>(groups::federated, "clients are pulled towards the global model (Li 2020)");
 }
 
 }  // namespace fedgrab

@@ -52,7 +52,9 @@ class ModelContrast : public FeatureTerm {
 
 class Moon : public Method {
  public:
-  Moon(LocalLoss loss, MoonParams params) : Method(std::move(loss)), params_(params), contrast_(params) {}
+  using Params = MoonParams;
+  static constexpr const char* name = "moon";
+  Moon(LocalLoss loss, Params params) : Method(std::move(loss)), params_(params), contrast_(params) {}
 
   ClientRule client_rule(const ClientView& view) const override {
     auto rule = Method::client_rule(view);
@@ -76,11 +78,8 @@ class Moon : public Method {
 }  // namespace
 
 MethodEntry moon_entry() {
-  return {"moon", groups::optimisers, "features are drawn towards the global model's, away from the last own (Li 2021)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<Moon>(chosen_loss(config), config.read<MoonParams>("method.moon"));
-          },
-          [](Schema& schema) { schema.add<MoonParams>("method.moon"); }};
+  return entry_of<Moon>(groups::optimisers,
+                        "features are drawn towards the global model's, away from the last own (Li 2021)");
 }
 
 }  // namespace fedgrab

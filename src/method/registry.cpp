@@ -135,12 +135,12 @@ LocalLoss chosen_loss(const Config& config, const std::string& fallback) {
   return {make_objective(name == "auto" ? fallback : name, config), config.read<PriorParams>("prior")};
 }
 
-LocalLoss linear_loss(const Config& config, const std::string& method, const std::string& fallback) {
+LocalLoss linear_loss(const Config& config, const std::string& fallback) {
   auto loss = chosen_loss(config, fallback);
   if (loss.objective->head().kind != HeadKind::linear)
     throw Error(Fault::usage, "objective.name",
                 fmt::format("\"{}\" needs a cosine head, and {} brings a head of its own",
-                            config.read<ObjectiveParams>("objective").name, method),
+                            config.read<ObjectiveParams>("objective").name, config.read<MethodParams>("method").name),
                 "choose another loss, or --method fedavg");
   return loss;
 }

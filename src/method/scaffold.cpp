@@ -11,21 +11,22 @@ const std::string control = "scaffold.control";
 class Scaffold : public Method {
  public:
   using Method::Method;
+  static constexpr const char* name = "scaffold";
 
   ClientRule client_rule(const ClientView& view) const override {
     auto rule = Method::client_rule(view);
-    rule.correction = control_in(view.server, view.global) - control_in(view.memory, view.global);
+    rule.correction = flat_in(view.server, control, view.global) - flat_in(view.memory, control, view.global);
     return rule;
   }
 
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override {
     auto sent = Method::contribute(view, result);
-    const auto own = control_in(view.memory, view.global);
+    const auto own = flat_in(view.memory, control, view.global);
     auto change = torch::zeros_like(own);
     const double reach = result.lr * effective_steps(result.steps, result.momentum);
     if (reach > 0) {
       const auto local = result.local.flat.cpu();
-      const auto server = control_in(view.server, view.global);
+      const auto server = flat_in(view.server, control, view.global);
       for (const auto& [offset, size] : moved_ranges(*result.local.model)) {
         const auto part = [&](const torch::Tensor& t) { return t.narrow(0, offset, size); };
         part(change).copy_((part(view.global.flat) - part(local)) / reach - part(server));
@@ -37,25 +38,17 @@ class Scaffold : public Method {
   }
 
   void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const override {
-    memory[control] = control_in(memory, global) + sums[control];
+    memory[control] = flat_in(memory, control, global) + sums[control];
     Method::server_rule(global, sums, round, memory);
   }
 
   int64_t bytes_down(const Model& model) const override { return Method::bytes_down(model) + moved_bytes(model); }
-
- private:
-  static torch::Tensor control_in(const TensorMap& memory, const State& like) {
-    const auto found = memory.find(control);
-    return found == memory.end() ? torch::zeros({like.model->size}, torch::kFloat) : found->second;
-  }
 };
 
 }  // namespace
 
 MethodEntry scaffold_entry() {
-  return {
-      "scaffold", groups::optimisers, "control variates against client drift (Karimireddy 2020)",
-      [](const Config& config) -> std::unique_ptr<Method> { return std::make_unique<Scaffold>(chosen_loss(config)); }};
+  return entry_of<Scaffold>(groups::optimisers, "control variates against client drift (Karimireddy 2020)");
 }
 
 }  // namespace fedgrab

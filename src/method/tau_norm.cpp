@@ -18,7 +18,9 @@ struct TauNormParams {
 
 class TauNorm : public Method {
  public:
-  TauNorm(LocalLoss loss, TauNormParams params) : Method(std::move(loss)), params_(params) {}
+  using Params = TauNormParams;
+  static constexpr const char* name = "tau-norm";
+  TauNorm(LocalLoss loss, Params params) : Method(std::move(loss)), params_(params) {}
 
   State deployed(const State& global, const TensorMap& /*memory*/) const override {
     State changed = global.clone();
@@ -38,12 +40,8 @@ class TauNorm : public Method {
 }  // namespace
 
 MethodEntry tau_norm_entry() {
-  return {"tau-norm", groups::long_tailed, "FedAvg, with the head's rows brought to one length at the end (Kang 2020)",
-          [](const Config& config) -> std::unique_ptr<Method> {
-            return std::make_unique<TauNorm>(linear_loss(config, "tau-norm"),
-                                             config.read<TauNormParams>("method.tau-norm"));
-          },
-          [](Schema& schema) { schema.add<TauNormParams>("method.tau-norm"); }};
+  return entry_of<TauNorm, linear_loss>(groups::long_tailed,
+                                        "FedAvg, with the head's rows brought to one length at the end (Kang 2020)");
 }
 
 }  // namespace fedgrab

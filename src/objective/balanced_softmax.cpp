@@ -16,7 +16,9 @@ struct BalancedSoftmaxParams {
 
 class BalancedSoftmax : public Objective {
  public:
-  explicit BalancedSoftmax(double tau) : tau_(tau) {}
+  using Params = BalancedSoftmaxParams;
+  static constexpr const char* name = "balanced-softmax";
+  explicit BalancedSoftmax(Params params) : tau_(params.tau) {}
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
@@ -34,12 +36,8 @@ class BalancedSoftmax : public Objective {
 }  // namespace
 
 ObjectiveEntry balanced_softmax_entry() {
-  return {
-      "balanced-softmax", "cross-entropy of logits shifted by the client's class shares (Ren 2020, Menon 2021)",
-      [](const Config& config) -> std::unique_ptr<Objective> {
-        return std::make_unique<BalancedSoftmax>(config.read<BalancedSoftmaxParams>("objective.balanced-softmax").tau);
-      },
-      [](Schema& schema) { schema.add<BalancedSoftmaxParams>("objective.balanced-softmax"); }};
+  return entry_of<BalancedSoftmax>(
+      "cross-entropy of logits shifted by the client's class shares (Ren 2020, Menon 2021)");
 }
 
 }  // namespace fedgrab

@@ -8,6 +8,17 @@ namespace fedgrab {
 /// The head of losses that speak of cosines.
 inline Head cosine_head(double scale) { return {.kind = HeadKind::cosine, .bias = false, .scale = scale}; }
 
+/// The entry of a loss by its class: made from Loss::Params, which are declared under objective.NAME.
+template <class Loss>
+ObjectiveEntry entry_of(const char* summary) {
+  static const std::string group = std::string("objective.") + Loss::name;
+  return {Loss::name, summary,
+          [](const Config& config) -> std::unique_ptr<Objective> {
+            return std::make_unique<Loss>(config.read<typename Loss::Params>(group));
+          },
+          [](Schema& schema) { schema.add<typename Loss::Params>(group); }};
+}
+
 ObjectiveEntry focal_entry();
 ObjectiveEntry balanced_softmax_entry();
 ObjectiveEntry fedlc_entry();

@@ -20,7 +20,9 @@ constexpr double ratio_at_start = 100;  // while nothing is collected: positives
 
 class EqlV2 : public Objective {
  public:
-  explicit EqlV2(EqlV2Params params) : params_(params) {}
+  using Params = EqlV2Params;
+  static constexpr const char* name = "eqlv2";
+  explicit EqlV2(Params params) : params_(params) {}
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
@@ -62,11 +64,7 @@ class EqlV2 : public Objective {
 }  // namespace
 
 ObjectiveEntry eqlv2_entry() {
-  return {"eqlv2", "weights by the ratio of collected positive and negative gradients (Tan 2021)",
-          [](const Config& config) -> std::unique_ptr<Objective> {
-            return std::make_unique<EqlV2>(config.read<EqlV2Params>("objective.eqlv2"));
-          },
-          [](Schema& schema) { schema.add<EqlV2Params>("objective.eqlv2"); }};
+  return entry_of<EqlV2>("weights by the ratio of collected positive and negative gradients (Tan 2021)");
 }
 
 }  // namespace fedgrab

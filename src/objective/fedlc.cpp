@@ -15,7 +15,9 @@ struct FedLcParams {
 
 class FedLc : public Objective {
  public:
-  explicit FedLc(double tau) : tau_(tau) {}
+  using Params = FedLcParams;
+  static constexpr const char* name = "fedlc";
+  explicit FedLc(Params params) : tau_(params.tau) {}
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
@@ -32,11 +34,7 @@ class FedLc : public Objective {
 }  // namespace
 
 ObjectiveEntry fedlc_entry() {
-  return {"fedlc", "cross-entropy with margins by the client's class counts (Zhang 2022)",
-          [](const Config& config) -> std::unique_ptr<Objective> {
-            return std::make_unique<FedLc>(config.read<FedLcParams>("objective.fedlc").tau);
-          },
-          [](Schema& schema) { schema.add<FedLcParams>("objective.fedlc"); }};
+  return entry_of<FedLc>("cross-entropy with margins by the client's class counts (Zhang 2022)");
 }
 
 }  // namespace fedgrab

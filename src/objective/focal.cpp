@@ -15,7 +15,9 @@ struct FocalParams {
 
 class Focal : public Objective {
  public:
-  explicit Focal(double gamma) : gamma_(gamma) {}
+  using Params = FocalParams;
+  static constexpr const char* name = "focal";
+  explicit Focal(Params params) : gamma_(params.gamma) {}
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
@@ -38,11 +40,7 @@ class Focal : public Objective {
 }  // namespace
 
 ObjectiveEntry focal_entry() {
-  return {"focal", "cross-entropy that looks away from what is recognised already (Lin 2017)",
-          [](const Config& config) -> std::unique_ptr<Objective> {
-            return std::make_unique<Focal>(config.read<FocalParams>("objective.focal").gamma);
-          },
-          [](Schema& schema) { schema.add<FocalParams>("objective.focal"); }};
+  return entry_of<Focal>("cross-entropy that looks away from what is recognised already (Lin 2017)");
 }
 
 }  // namespace fedgrab

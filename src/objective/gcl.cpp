@@ -19,7 +19,9 @@ struct GclParams {
 
 class Gcl : public Objective {
  public:
-  explicit Gcl(GclParams params) : params_(params) {}
+  using Params = GclParams;
+  static constexpr const char* name = "gcl";
+  explicit Gcl(Params params) : params_(params) {}
   Head head() const override { return cosine_head(params_.scale); }
   int64_t uniforms(int64_t batch, int64_t classes) const override { return batch * classes; }
 
@@ -43,11 +45,7 @@ class Gcl : public Objective {
 }  // namespace
 
 ObjectiveEntry gcl_entry() {
-  return {"gcl", "Gaussian clouds on the logits of rare classes, cosine head (Li 2022)",
-          [](const Config& config) -> std::unique_ptr<Objective> {
-            return std::make_unique<Gcl>(config.read<GclParams>("objective.gcl"));
-          },
-          [](Schema& schema) { schema.add<GclParams>("objective.gcl"); }};
+  return entry_of<Gcl>("Gaussian clouds on the logits of rare classes, cosine head (Li 2022)");
 }
 
 }  // namespace fedgrab

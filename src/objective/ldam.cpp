@@ -17,7 +17,9 @@ struct LdamParams {
 
 class Ldam : public Objective {
  public:
-  explicit Ldam(LdamParams params) : params_(params) {}
+  using Params = LdamParams;
+  static constexpr const char* name = "ldam";
+  explicit Ldam(Params params) : params_(params) {}
   Head head() const override { return cosine_head(params_.scale); }
 
  protected:
@@ -36,12 +38,6 @@ class Ldam : public Objective {
 
 }  // namespace
 
-ObjectiveEntry ldam_entry() {
-  return {"ldam", "margins by class size on a cosine head (Cao 2019)",
-          [](const Config& config) -> std::unique_ptr<Objective> {
-            return std::make_unique<Ldam>(config.read<LdamParams>("objective.ldam"));
-          },
-          [](Schema& schema) { schema.add<LdamParams>("objective.ldam"); }};
-}
+ObjectiveEntry ldam_entry() { return entry_of<Ldam>("margins by class size on a cosine head (Cao 2019)"); }
 
 }  // namespace fedgrab

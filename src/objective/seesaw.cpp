@@ -22,7 +22,9 @@ constexpr double smallest_share = 1e-2;  // of the label, in the compensation
 
 class Seesaw : public Objective {
  public:
-  explicit Seesaw(SeesawParams params) : params_(params) {}
+  using Params = SeesawParams;
+  static constexpr const char* name = "seesaw";
+  explicit Seesaw(Params params) : params_(params) {}
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
@@ -52,11 +54,7 @@ class Seesaw : public Objective {
 }  // namespace
 
 ObjectiveEntry seesaw_entry() {
-  return {"seesaw", "rare classes are punished less, unless the sample is mistaken (Wang 2021)",
-          [](const Config& config) -> std::unique_ptr<Objective> {
-            return std::make_unique<Seesaw>(config.read<SeesawParams>("objective.seesaw"));
-          },
-          [](Schema& schema) { schema.add<SeesawParams>("objective.seesaw"); }};
+  return entry_of<Seesaw>("rare classes are punished less, unless the sample is mistaken (Wang 2021)");
 }
 
 }  // namespace fedgrab

@@ -193,6 +193,7 @@ void CudaEngine::make_groups() {
 void CudaEngine::train_wave(const RoundTask& task, const torch::Tensor& global, std::span<const size_t> places,
                             const ClientStore& store, Wave& wave) {
   Stopwatch watch;
+  const auto total = total_samples(task.clients, federation_.partition);
   wave.dealt.resize(groups_.size());
   wave.counts.reserve(places.size());
   wave.memories.reserve(places.size());  // views refer to both
@@ -206,7 +207,7 @@ void CudaEngine::train_wave(const RoundTask& task, const torch::Tensor& global, 
     const auto& own = federation_.partition[static_cast<size_t>(client)];
     wave.counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
     wave.memories.push_back(store.read(client));
-    const auto view = view_of(federation_, task, client, wave.counts.back(), wave.memories.back());
+    const auto view = view_of(federation_, task, client, total, wave.counts.back(), wave.memories.back());
     if (task.method.wants_features()) observe(task.method, view, own);
     auto start = common;
     if (task.method.prepares(task.round)) {
