@@ -44,6 +44,7 @@ torch::Tensor EagerModel::forward(const torch::Tensor& images) {
       case LayerKind::add: outputs[i] = x.add_(outputs[static_cast<size_t>(layer.other)]); break;
       case LayerKind::max_pool: outputs[i] = torch::max_pool2d(x, layer.kernel, layer.stride, layer.padding); break;
       case LayerKind::global_average: outputs[i] = torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1); break;
+      case LayerKind::dropout: outputs[i] = torch::dropout(x, layer.rate, is_training()); break;
       case LayerKind::flatten: outputs[i] = x.flatten(1); break;
       default: outputs[i] = modules_[i].forward(x);
     }

@@ -21,6 +21,11 @@ class Builder {
     channels_ = out;
     return append({LayerKind::convolution, name, input, -1, in, out, kernel, stride, kernel / 2});
   }
+  /// With a bias, and without padding.
+  int plain_convolution(const std::string& name, int64_t in, int64_t out, int64_t kernel) {
+    channels_ = out;
+    return append({LayerKind::convolution, name, last(), -1, in, out, kernel, 1, 0, true});
+  }
   int norm(const std::string& name, int input, int64_t width) {
     return append({LayerKind::batch_norm, name, input, -1, width, width});
   }
@@ -30,6 +35,7 @@ class Builder {
     return append({LayerKind::max_pool, "", last(), -1, channels_, channels_, kernel, stride, padding});
   }
   int global_average() { return append({LayerKind::global_average, "", last()}); }
+  int dropout(double rate) { return append({.kind = LayerKind::dropout, .input = last(), .rate = rate}); }
   int flatten() { return append({LayerKind::flatten, "", last()}); }
   int linear(const std::string& name, int64_t in, int64_t out) {
     channels_ = out;
@@ -65,6 +71,21 @@ Architecture cnn(ImageShape input) {
     in = out;
   }
   b.global_average();
+  return std::move(b).finish();
+}
+
+/// The network of pfl-research's CIFAR-10 benchmark: 1,626,442 parameters there.
+Architecture pfl_cnn(ImageShape input) {
+  if (input.height < 6 || input.width < 6)
+    throw Error(Fault::usage, "model.name", "pfl-cnn needs images of at least 6 x 6 pixels", "raise data.size");
+  Builder b("pfl-cnn", input);
+  b.relu(b.plain_convolution("conv1", input.channels, 32, 3));
+  b.relu(b.plain_convolution("conv2", 32, 64, 3));
+  b.max_pool(2, 2, 0);
+  b.dropout(0.25);
+  b.flatten();
+  b.relu(b.linear("fc1", 64 * ((input.height - 4) / 2) * ((input.width - 4) / 2), 128));
+  b.dropout(0.5);
   return std::move(b).finish();
 }
 
@@ -125,7 +146,7 @@ Architecture resnet(const std::string& name, ImageShape input, const ResidualPla
 }  // namespace
 
 const std::vector<std::string>& architecture_names() {
-  static const std::vector<std::string> names{"cnn", "resnet8", "resnet18", "resnet34", "resnet50"};
+  static const std::vector<std::string> names{"cnn", "resnet8", "resnet18", "resnet34", "resnet50", "pfl-cnn"};
   return names;
 }
 
@@ -135,6 +156,7 @@ Architecture make_architecture(const std::string& name, ImageShape input) {
   if (name == "resnet18") return resnet(name, input, {.blocks = {2, 2, 2, 2}});
   if (name == "resnet34") return resnet(name, input, {.blocks = {3, 4, 6, 3}});
   if (name == "resnet50") return resnet(name, input, {.blocks = {3, 4, 6, 3}, .expansion = 4, .imagenet_stem = true});
+  if (name == "pfl-cnn") return pfl_cnn(input);
   const std::string near = nearest(name, architecture_names());
   throw Error(Fault::usage, "model.name", fmt::format("unknown model \"{}\"", name),
               fmt::format("{}one of {}", near.empty() ? "" : fmt::format("did you mean {}? ", near),

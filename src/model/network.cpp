@@ -36,24 +36,38 @@ Network::Network(const std::shared_ptr<const Model>& model, torch::TensorOptions
                               find(layer.name + ".running_mean"), find(layer.name + ".running_var")});
 }
 
-NetworkOutput Network::forward_training(const torch::Tensor& images) { return run(images, true); }
+torch::Tensor dropout_factors(at::IntArrayRef sizes, size_t index, double rate, const Random& random) {
+  auto factors = torch::empty(sizes, torch::kFloat);
+  auto* const data = factors.data_ptr<float>();
+  const auto kept = static_cast<float>(1 / (1 - rate));
+  for (int64_t i = 0; i < factors.numel(); i += 4) {
+    const auto words = random.block(static_cast<uint32_t>(index) << 24 | static_cast<uint32_t>(i / 4));
+    for (int64_t k = i; k < std::min(i + 4, factors.numel()); ++k)
+      data[k] = to_unit(words[static_cast<size_t>(k - i)]) < static_cast<float>(rate) ? 0 : kept;
+  }
+  return factors;
+}
+
+NetworkOutput Network::forward_training(const torch::Tensor& images, const std::optional<Random>& dropout) {
+  return run(images, true, dropout);
+}
 
 NetworkOutput Network::forward(const torch::Tensor& images) {
   const torch::NoGradGuard no_graph;
   return run(images, false);
 }
 
-NetworkOutput Network::run(const torch::Tensor& images, bool training) {
+NetworkOutput Network::run(const torch::Tensor& images, bool training, const std::optional<Random>& dropout) {
   const auto& layers = model().architecture.layers;
   std::vector<torch::Tensor> outputs(layers.size());
-  for (size_t i = 0; i < layers.size(); ++i) outputs[i] = run_layer(i, outputs, images, training);
+  for (size_t i = 0; i < layers.size(); ++i) outputs[i] = run_layer(i, outputs, images, training, dropout);
   NetworkOutput output{outputs.back(), {}};
   for (const auto& head : model().heads) output.logits.push_back(run_head(head, output.features));
   return output;
 }
 
 torch::Tensor Network::run_layer(size_t index, const std::vector<torch::Tensor>& outputs, const torch::Tensor& images,
-                                 bool training) {
+                                 bool training, const std::optional<Random>& dropout) {
   const Layer& layer = model().architecture.layers[index];
   const LayerTensors& t = layer_tensors_[index];
   const torch::Tensor& x = layer.input < 0 ? images : outputs[static_cast<size_t>(layer.input)];
@@ -67,6 +81,10 @@ torch::Tensor Network::run_layer(size_t index, const std::vector<torch::Tensor>&
     case LayerKind::global_average: return x.mean({2, 3});
     case LayerKind::flatten: return x.flatten(1);
     case LayerKind::linear: return at::linear(x, t.weight, t.bias);
+    case LayerKind::dropout:
+      if (!training) return x;
+      TORCH_CHECK(dropout, "a network with dropout needs its random numbers");
+      return x * dropout_factors(x.sizes(), index, layer.rate, *dropout).to(x.scalar_type());
   }
   return {};
 }

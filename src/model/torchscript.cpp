@@ -36,6 +36,7 @@ std::string expression(const Layer& layer) {
                          pair(layer.padding));
     case LayerKind::global_average: return fmt::format("torch.mean({}, [2, 3])", x);
     case LayerKind::flatten: return fmt::format("torch.flatten({}, 1)", x);
+    case LayerKind::dropout: return x;
     case LayerKind::linear: return fmt::format("torch.linear({}, {}, {})", x, p(".weight"), p(".bias"));
   }
   return {};

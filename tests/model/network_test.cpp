@@ -108,6 +108,38 @@ TEST(TorchvisionInSinglePrecision, AgreesOnLogits) {
   }
 }
 
+// --- Dropout ---
+
+TEST(Dropout, SetsItsShareToZeroAndKeepsTheMean) {
+  const auto factors = dropout_factors({50, 40, 10, 10}, 3, 0.25, Random(1, Purpose::dropout, 5, 6, 7));
+  EXPECT_NEAR((factors == 0).to(torch::kFloat).mean().item<double>(), 0.25, 0.003);
+  EXPECT_NEAR(factors.mean().item<double>(), 1, 0.005);
+  EXPECT_EQ(factors.max().item<float>(), static_cast<float>(1 / 0.75));
+}
+
+TEST(Dropout, IsAFunctionOfStepLayerAndPlace) {
+  const Random random(1, Purpose::dropout, 5, 6, 7), next(1, Purpose::dropout, 5, 6, 8);
+  const auto factors = dropout_factors({10, 7, 3, 3}, 3, 0.5, random);
+  EXPECT_TRUE(same_bits(dropout_factors({10, 7, 3, 3}, 3, 0.5, random), factors));
+  EXPECT_TRUE(same_bits(dropout_factors({4, 7, 3, 3}, 3, 0.5, random), factors.narrow(0, 0, 4)));
+  EXPECT_FALSE(torch::equal(dropout_factors({10, 7, 3, 3}, 4, 0.5, random), factors));
+  EXPECT_FALSE(torch::equal(dropout_factors({10, 7, 3, 3}, 3, 0.5, next), factors));
+}
+
+TEST(Dropout, ActsInTrainingAloneAndOnTheGradientAlike) {
+  const Layer drop{.kind = LayerKind::dropout, .rate = 0.5};
+  const Random random(1, Purpose::dropout);
+  Network network(make_model({"drop", {8, 1, 1}, {drop, Layer{LayerKind::flatten, "", 0}}, 8}, {Head{}}, 2));
+  network.load(initial_state(network.state().model, 1));
+  const auto images = torch::ones({3, 8, 1, 1});
+  EXPECT_TRUE(torch::equal(network.forward(images).features, torch::ones({3, 8})));
+  const auto output = network.forward_training(images, random);
+  const auto factors = dropout_factors({3, 8}, 0, 0.5, random);
+  EXPECT_TRUE(torch::equal(output.features, factors));
+  network.backward(output, {torch::ones({3, 2})});
+  EXPECT_TRUE(torch::allclose(gradient_of(network, "fc.weight")[0], factors.sum(0)));
+}
+
 // --- BatchNorm ---
 
 TEST(BatchNorm, TrainingUsesTheBatchAndMovesTheRunningStatistics) {

@@ -10,7 +10,7 @@
 
 namespace fedgrab {
 
-enum class LayerKind { convolution, batch_norm, relu, max_pool, global_average, flatten, linear, add };
+enum class LayerKind { convolution, batch_norm, relu, max_pool, global_average, flatten, linear, add, dropout };
 
 struct Layer {
   LayerKind kind;
@@ -20,6 +20,7 @@ struct Layer {
   int64_t in = 0, out = 0;
   int64_t kernel = 1, stride = 1, padding = 0;
   bool bias = false;  // convolution
+  double rate = 0;    // dropout: share of values that are set to zero in training
 };
 
 struct Architecture {
@@ -29,7 +30,7 @@ struct Architecture {
   int64_t features = 0;
 };
 
-/// cnn, resnet8, resnet18, resnet34 (3×3 stem, no pooling), resnet50 (ImageNet stem). Throws a usage Error for an
+/// cnn, resnet8, resnet18, resnet34 (3×3 stem, no pooling), resnet50 (ImageNet stem), pfl-cnn. Throws a usage Error for an
 /// unknown name or an image too small for the network.
 Architecture make_architecture(const std::string& name, ImageShape input);
 const std::vector<std::string>& architecture_names();

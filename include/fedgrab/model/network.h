@@ -5,8 +5,10 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "fedgrab/core/random.h"
 #include "fedgrab/model/model.h"
 #include "fedgrab/model/state.h"
 
@@ -16,6 +18,11 @@ struct NetworkOutput {
   torch::Tensor features;             // [batch, features]
   std::vector<torch::Tensor> logits;  // one per head, [batch, classes]
 };
+
+/// 0 or 1 / (1 − rate) for each value, as the dropout layer at `index` of a network multiplies its input; a function of
+/// the value's place [sample, channel, row, column], so that a device that stores values in another order finds the
+/// same.
+torch::Tensor dropout_factors(at::IntArrayRef sizes, size_t index, double rate, const Random& random);
 
 class Network {
  public:
@@ -30,7 +37,8 @@ class Network {
 
   /// Batch statistics and a graph for backward(). A BatchNorm left with one value per channel uses its running
   /// statistics, and leaves them alone.
-  NetworkOutput forward_training(const torch::Tensor& images);
+  /// `dropout`: where the numbers of this step's dropout come from.
+  NetworkOutput forward_training(const torch::Tensor& images, const std::optional<Random>& dropout = {});
   /// Running statistics, no graph.
   NetworkOutput forward(const torch::Tensor& images);
 
@@ -39,9 +47,9 @@ class Network {
                 const torch::Tensor& feature_gradient = {});
 
  private:
-  NetworkOutput run(const torch::Tensor& images, bool training);
+  NetworkOutput run(const torch::Tensor& images, bool training, const std::optional<Random>& dropout = {});
   torch::Tensor run_layer(size_t index, const std::vector<torch::Tensor>& outputs, const torch::Tensor& images,
-                          bool training);
+                          bool training, const std::optional<Random>& dropout);
   torch::Tensor run_head(const Head& head, const torch::Tensor& features);
   const torch::Tensor& leaf(const std::string& name) const { return leaves_.at(name); }
 
