@@ -294,6 +294,15 @@ Assignments paper_settings(const char* batch) {
           {"train.momentum", "0.5"},  {"train.batch", batch}};
 }
 
+/// pfl-research's benchmark of simulators: CIFAR-10, 1,500 rounds of 50 of 1,000 users with 50 images each.
+Assignments pfl_settings() {
+  return {{"data.name", "shapes"},   {"data.per_class", "5000"},      {"data.augment", "none"},
+          {"longtail.factor", "1"},  {"partition.kind", "iid"},       {"partition.clients", "1000"},
+          {"model.name", "pfl-cnn"}, {"train.participation", "0.05"}, {"train.local_epochs", "1"},
+          {"train.lr", "0.1"},       {"train.momentum", "0"},         {"train.batch", "10"},
+          {"method.name", "fedavg"}, {"engine.slots", "50"},          {"engine.groups", "2"}};
+}
+
 }  // namespace
 
 const std::vector<BenchWorkload>& bench_workloads() {
@@ -301,6 +310,8 @@ const std::vector<BenchWorkload>& bench_workloads() {
       {"paper", "CIFAR-10-LT of the paper: ResNet-18, 40 clients, 12,406 images, batch 5", paper_settings("5")},
       {"paper10", "the same at batch 10", paper_settings("10")},
       {"paper32", "the same at batch 32", paper_settings("32")},
+      {"pfl", "pfl-research's CIFAR-10 benchmark: a CNN, 50 of 1,000 users a round, batch 10; 1,500 rounds of it",
+       pfl_settings()},
   };
   return workloads;
 }

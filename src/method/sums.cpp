@@ -60,7 +60,15 @@ void OrderFreeSum::add_on_device(const torch::Tensor& values, double weight) {
 
 torch::Tensor OrderFreeSum::value() const {
   const std::lock_guard lock(guard_);
-  if (device_total_.defined()) return (device_total_.to(torch::kDouble) / scale).to(torch::kFloat).cpu();
+  if (device_total_.defined()) {  // piece by piece, since a full device has no room for it in double
+    constexpr int64_t piece = int64_t{1} << 22;
+    auto values = torch::empty(device_total_.sizes(), torch::kFloat);
+    for (int64_t first = 0; first < values.numel(); first += piece) {
+      const int64_t size = std::min(piece, values.numel() - first);
+      values.narrow(0, first, size).copy_((device_total_.narrow(0, first, size).to(torch::kDouble) / scale));
+    }
+    return values;
+  }
   auto values = torch::empty({static_cast<int64_t>(total_.size())}, torch::kFloat);
   auto* data = values.data_ptr<float>();
   for (size_t i = 0; i < total_.size(); ++i) data[i] = static_cast<float>(static_cast<double>(total_[i]) / scale);

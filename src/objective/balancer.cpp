@@ -131,6 +131,11 @@ void BalancedObjective::begin_round(TensorMap& memory) const {
   if (params_.reset) std::erase_if(memory, [](const auto& entry) { return entry.first.starts_with("sgb."); });
 }
 
+std::optional<KernelForm> BalancedObjective::kernel_form() const {
+  if (params_.mount != "all" || params_.target.size() != 1) return {};
+  return KernelForm{params_.form == "sigmoid", &params_};
+}
+
 BalancerState BalancedObjective::state_in(TensorMap& memory, at::IntArrayRef shape, torch::Device device) {
   if (!memory.contains("sgb.positive")) {
     const auto fresh = BalancerState::zeros(shape, device);

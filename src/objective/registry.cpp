@@ -11,6 +11,7 @@ namespace {
 class PlainObjective : public Objective {
  public:
   explicit PlainObjective(LogitLoss (*rule)(const LogitBatch&)) : rule_(rule) {}
+  std::optional<KernelForm> kernel_form() const override { return KernelForm{.sigmoid = rule_ == sigmoid_loss}; }
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override { return rule_(batch); }

@@ -195,8 +195,9 @@ TEST_P(CudaEngine, WavesChangeNothingButRounding) {
 INSTANTIATE_TEST_SUITE_P(
     Cases, CudaEngine,
     testing::Values(Case{"cnn", "cnn"}, Case{"resnet8", "resnet8"}, Case{"resnet18", "resnet18"},
-                    Case{"decay_and_clip", "cnn", "fedavg", {}, 1e-3, 0.5}, Case{"terms", "resnet8", "terms"},
-                    Case{"fedgrab", "cnn", "fedgrab"}, Case{"fedgrab_resnet18", "resnet18", "fedgrab"},
+                    Case{"pfl", "pfl-cnn"}, Case{"decay_and_clip", "cnn", "fedavg", {}, 1e-3, 0.5},
+                    Case{"terms", "resnet8", "terms"}, Case{"fedgrab", "cnn", "fedgrab"},
+                    Case{"fedgrab_resnet18", "resnet18", "fedgrab"},
                     Case{"fedgrab_follow", "cnn", "fedgrab", {{"method.fedgrab.head", "follow"}}},
                     Case{"fedgrab_cosine",
                          "cnn",
@@ -237,6 +238,39 @@ INSTANTIATE_TEST_SUITE_P(Cohorts, CudaCohort,
                          testing::Values(Case{"fedavg", "cnn"}, Case{"fedgrab", "cnn", "fedgrab"},
                                          Case{"warm_up", "cnn", "fedgrab", {{"method.fedgrab.warmup_rounds", "1"}}}),
                          [](const auto& one) { return one.param.name; });
+
+class CudaStreaming : public CudaEngine {};
+
+/// Images that come over as they are used are the same images: more steps than the buffer holds, partial batches, fewer
+/// slots than clients.
+TEST_P(CudaStreaming, GivesTheBitsOfResidentImages) {
+  World world(GetParam(), {97, 60, 33, 9, 1});
+  world.train.batch = 4;
+  const EngineParams params{.device = "cuda", .slots = 3, .groups = 2};
+  EngineParams streamed = params;
+  streamed.data = "streamed";
+  const auto there = train(world, params, 2), fed = train(world, streamed, 2);
+  EXPECT_TRUE(torch::equal(fed.update, there.update));
+  const Federation federation{world.data, world.partition, world.model, world.train};
+  const auto answers = make_engine(params, federation)->predict(there.global, world.data.test);
+  const auto answers_fed = make_engine(streamed, federation)->predict(there.global, world.data.test);
+  EXPECT_EQ(answers_fed.classes, answers.classes);
+  EXPECT_EQ(answers_fed.loss, answers.loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, CudaStreaming,
+                         testing::Values(Case{"fedgrab", "cnn", "fedgrab"}, Case{"creff", "cnn", "creff"},
+                                         Case{"balanced", "cnn", "fedavg", {{"train.sampling", "class-balanced"}}}),
+                         [](const auto& one) { return one.param.name; });
+
+/// What is measured to be fastest computes what the usual tiles compute.
+TEST_P(CudaCohort, AnyTilesGiveTheSame) {
+  World world(GetParam(), {10, 7});
+  world.train.local_epochs = 1;
+  const auto usual = train(world, {.device = "cuda", .precision = "fp32", .deterministic = true});
+  const auto fastest = train(world, {.device = "cuda", .precision = "fp32"});
+  EXPECT_LT(update_error(world, fastest.update, usual.update), 1e-4);
+}
 
 class CudaMethods : public testing::TestWithParam<std::string> {
  protected:

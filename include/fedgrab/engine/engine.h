@@ -22,6 +22,7 @@ struct EngineParams {
   std::string precision = "bf16";
   int64_t slots = 40, groups = 8;
   double memory = 0;
+  std::string data = "auto";
   bool deterministic = false;
   double client_memory = 4;
 
@@ -40,6 +41,10 @@ struct EngineParams {
     v.param("memory", memory,
             "cuda: GiB of device memory for the slots; data and evaluation come on top (0: what is free)")
         .between(0, 100000);
+    v.param("data", data,
+            "cuda: images on the device, or streamed to it from memory as they are used; auto: on the device where they "
+            "take at most half of what is free")
+        .one_of({"auto", "resident", "streamed"});
     v.param(
         "deterministic", deterministic,
         "cuda: bit-identical reruns on the same machine: never fewer slots than asked for, and no other slots, groups "

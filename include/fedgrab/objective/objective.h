@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,20 @@ struct LogitLoss {
   torch::Tensor gradient;  // as logits, of the mean loss
 };
 
+struct BalancerParams;
+
+/// A loss as plain data, for a device that evaluates it in one kernel of its own; operator() is the oracle.
+struct KernelForm {
+  bool sigmoid = false;                      // else softmax
+  const BalancerParams* balancer = nullptr;  // null: nothing is re-weighted
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
+
+  /// Where a kernel can take its place.
+  virtual std::optional<KernelForm> kernel_form() const { return {}; }
 
   /// The head it is made for.
   virtual Head head() const { return {}; }

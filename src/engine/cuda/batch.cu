@@ -60,6 +60,7 @@ __global__ void gather(BatchSource source, RoundPlan plan, T* images, int64_t* l
     if (at == 0) counts[slot] = place.count;
   }
   if (!present) return;
+  if (source.window > 0) image = (int64_t{*plan.step} % (2 * source.window) * plan.slots + slot) * plan.batch + at;
   const auto position = static_cast<uint32_t>(place.epoch * plan.samples[slot] + place.first + at);
   const uint4 words = philox({position, 0, *plan.round, static_cast<uint32_t>(plan.clients[slot])}, plan.augment_key);
   const uint32_t choices = 2 * source.crop_padding + 1;

@@ -7,68 +7,11 @@
 /// with zeros outside the image.
 #include <type_traits>
 
-#include "device.cuh"
+#include "convolution_result.cuh"
+#include "tensor_core.cuh"
 
 namespace fedgrab::cuda {
 namespace {
-
-enum class Pass { forward, input_gradient, weight_gradient };
-
-constexpr int stages = 3;  // tiles in flight
-
-struct Arguments {
-  ConvolutionShape shape;
-  Divider by_in, by_out, by_kernel, by_pixels, by_width;  // pixels and width: of the tensor whose rows are tiled
-  const int32_t* counts;
-  const void *a, *b;
-  int64_t weight_stride;
-  void* result;
-  bool accumulate;
-  float2* sums;
-  // weight gradient
-  SlotTensor tensor;
-  SgdRule rule;
-  float* gradient;
-  int64_t gradient_stride;
-};
-
-__device__ inline void copy_async(uint32_t to, const void* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(valid ? 16 : 0));
-}
-__device__ inline void commit() { asm volatile("cp.async.commit_group;\n"); }
-template <int pending>
-__device__ inline void wait() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(pending));
-}
-
-__device__ inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address));
-}
-__device__ inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address));
-}
-
-__device__ inline void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ inline void multiply_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-__device__ inline uint32_t to_tf32(float x) {
-  uint32_t bits;
-  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(bits) : "f"(x));
-  return bits;
-}
 
 /// A tile in shared memory. Along: the summed index lies together in a row (8 chunks); across: each row is one summed
 /// index. Chunks are permuted by the row so that the eight rows of a matrix load hit different banks.
@@ -78,8 +21,11 @@ __device__ inline int place_chunk(int row, int c) {
   return row * chunks + (c ^ (row & mask));
 }
 
-template <Pass pass, class T, bool exact, int BM, int BN, int warps_m, int warps_n>
+template <Pass pass, class T, bool exact, int BM, int BN, int warps_m, int warps_n, int stages>
 struct Tile {
+  using Element = T;
+  static constexpr Pass of = pass;
+  static constexpr int m = BM, n = BN;
   static constexpr int threads = warps_m * warps_n * 32;
   static constexpr int E = chunk<T>;
   static constexpr int depth = 8 * E;  // of the sum, per stage: 128 bytes
@@ -89,17 +35,18 @@ struct Tile {
   static constexpr int a_chunks = BM * depth / E, b_chunks = BN * depth / E;
   static constexpr int stage_bytes = (a_chunks + b_chunks) * 16;
   static constexpr int result_pitch = BN + 4;
-  static constexpr int result_bytes = BM * result_pitch * 4 + threads * 8;  // and one pair of sums per thread
+  static constexpr int sums_bytes = threads * 16;  // behind the result: a pair of doubles per thread
+  static constexpr int result_bytes = BM * result_pitch * 4 + sums_bytes;
   static constexpr int shared_bytes = stages * stage_bytes > result_bytes ? stages* stage_bytes : result_bytes;
   static constexpr int mi = BM / warps_m / 16, ni = BN / warps_n / 8;
   static_assert(ni % 2 == 0);
 };
 
-template <Pass pass, class T, bool exact, int BM, int BN, int warps_m, int warps_n>
+template <Pass pass, class T, bool exact, int BM, int BN, int warps_m, int warps_n, int stages>
 __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                   ? 1
                                                          : warps_m* warps_n == 8 ? 2
                                                                                  : 3) multiply(const Arguments args) {
-  using K = Tile<pass, T, exact, BM, BN, warps_m, warps_n>;
+  using K = Tile<pass, T, exact, BM, BN, warps_m, warps_n, stages>;
   constexpr int E = K::E, depth = K::depth, threads = K::threads;
   extern __shared__ __align__(128) unsigned char shared[];
   const ConvolutionShape& s = args.shape;
@@ -111,6 +58,7 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                  
   // The rows of the result, and how many terms the sum has.
   const int kernel = s.kernel, taps = kernel * kernel;
   int m0, rows, terms, columns;
+  BlockOfRows block{slot, 0, n0, BN, static_cast<int>(blockIdx.x), 0, static_cast<int>(blockIdx.y)};
   // Input gradient under a stride: pixels of one parity see the same taps, and only those are visited.
   int r_first = 0, s_first = 0, r_step = 1, tap_columns = kernel, parity_y = 0, parity_x = 0;
   int grid_height = s.height, grid_width = s.width;
@@ -119,6 +67,7 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                  
     rows = count * s.out_height * s.out_width;
     terms = taps * s.in;
     columns = s.out;
+    block.blocks = (rows + BM - 1) / BM;
   } else if constexpr (pass == Pass::input_gradient) {
     const int stride = s.stride;
     grid_height = (s.height + stride - 1) / stride;
@@ -129,6 +78,9 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                  
     parity_y = parity / stride;
     parity_x = parity - parity_y * stride;
     rows = count * grid_height * grid_width;
+    const int filled = (rows + BM - 1) / BM;
+    block.index = parity * filled + m0 / BM;
+    block.blocks = stride * stride * filled;
     r_first = (parity_y + s.padding) % stride;
     s_first = (parity_x + s.padding) % stride;
     r_step = stride;
@@ -143,6 +95,7 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                  
     columns = taps * s.in;
   }
   if (m0 >= rows) return;
+  block.channels = columns;
   const T* const weights = static_cast<const T*>(args.b) + slot * args.weight_stride;
   const int64_t input_size = int64_t{s.batch} * s.height * s.width * s.in;
   const int64_t output_size = int64_t{s.batch} * s.out_height * s.out_width * s.out;
@@ -399,117 +352,25 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                  
             make_float2(sum[i][j][h * 2], sum[i][j][h * 2 + 1]);
       }
   __syncthreads();
-  constexpr int quads = BN / 4;
-  const auto value_at = [&](int item) {
-    return *reinterpret_cast<const float4*>(result + item / quads * K::result_pitch + item % quads * 4);
-  };
+  const Corner corner{slot, m0, n0, rows, columns, parity_y, parity_x};
   if constexpr (pass == Pass::weight_gradient) {
-    if (args.gradient != nullptr) {
-      for (int item = tid; item < BM * quads; item += threads) {
-        const int m = m0 + item / quads, n = n0 + item % quads * 4;
-        if (m < rows && n < columns)
-          *reinterpret_cast<float4*>(args.gradient + slot * args.gradient_stride + int64_t{m} * columns + n) =
-              value_at(item);
-      }
-      return;
-    }
-    // Weights and momentum stream through: a few of them are asked for before the first is used.
-    constexpr int ahead = 4;
-    static_assert(BM * quads % (threads * ahead) == 0);
-    const SlotTensor& t = args.tensor;
-    const float lr = *args.rule.lr;
-    for (int item = tid; item < BM * quads; item += threads * ahead) {
-      float4 w[ahead], v[ahead];
-      int64_t at[ahead];
-#pragma unroll
-      for (int i = 0; i < ahead; ++i) {
-        const int m = m0 + (item + i * threads) / quads, n = n0 + (item + i * threads) % quads * 4;
-        at[i] = m < rows && n < columns ? int64_t{m} * columns + n : -1;
-        if (at[i] < 0) continue;
-        w[i] = __ldcs(reinterpret_cast<const float4*>(t.weight + slot * t.stride + at[i]));
-        v[i] = __ldcs(reinterpret_cast<const float4*>(t.velocity + slot * t.stride + at[i]));
-      }
-#pragma unroll
-      for (int i = 0; i < ahead; ++i) {
-        if (at[i] < 0) continue;
-        const int64_t place = slot * t.stride + at[i];
-        const float4 g = value_at(item + i * threads);
-        const float* const start = t.start == nullptr ? nullptr : t.start + at[i];
-        const float* const extra = t.correction == nullptr ? nullptr : t.correction + place;
-        const auto next = [](const float* p, int k) { return p == nullptr ? nullptr : p + k; };
-        w[i].x = sgd_update(w[i].x, g.x, v[i].x, lr, args.rule, next(start, 0), next(extra, 0));
-        w[i].y = sgd_update(w[i].y, g.y, v[i].y, lr, args.rule, next(start, 1), next(extra, 1));
-        w[i].z = sgd_update(w[i].z, g.z, v[i].z, lr, args.rule, next(start, 2), next(extra, 2));
-        w[i].w = sgd_update(w[i].w, g.w, v[i].w, lr, args.rule, next(start, 3), next(extra, 3));
-        __stcs(reinterpret_cast<float4*>(t.weight + place), w[i]);
-        __stcs(reinterpret_cast<float4*>(t.velocity + place), v[i]);
-        if constexpr (E == 8) {
-          auto* const copy = reinterpret_cast<__nv_bfloat162*>(static_cast<bf16*>(t.copy) + place);
-          copy[0] = __floats2bfloat162_rn(w[i].x, w[i].y);
-          copy[1] = __floats2bfloat162_rn(w[i].z, w[i].w);
-        }
-      }
-    }
+    if (args.gradient != nullptr)
+      write_gradient<K>(args, corner, result);
+    else
+      take_step<K>(args, corner, result);
   } else {
+    auto* const scratch = reinterpret_cast<double2*>(result + BM * K::result_pitch);
     if constexpr (pass == Pass::forward) {
-      static_assert(BM == rows_per_sum);
-      if (args.sums != nullptr) {  // what the norm behind this needs, as it will be read
-        constexpr int parts = threads / BN, part_rows = BM / parts;
-        auto* const partial = reinterpret_cast<float2*>(result + BM * K::result_pitch);
-        const int column = tid % BN, first = tid / BN * part_rows;
-        float2 total{0, 0};
-#pragma unroll 8
-        for (int row = first; row < first + part_rows; ++row) {
-          const float y = m0 + row < rows ? to_float(from_float<T>(result[row * K::result_pitch + column])) : 0;
-          total.x += y;
-          total.y += y * y;
-        }
-        partial[tid] = total;
-        __syncthreads();
-        if (tid < BN && n0 + tid < columns) {
-          for (int part = 1; part < parts; ++part) {
-            total.x += partial[part * BN + tid].x;
-            total.y += partial[part * BN + tid].y;
-          }
-          args.sums[(int64_t{slot} * columns + n0 + tid) * sums_per_channel(s.batch, s.out_height * s.out_width) +
-                    blockIdx.x] = total;
-        }
-      }
+      if (args.forward.sums.partial != nullptr) sum_squares<K>(args.forward, block, result, rows - m0, rows, scratch);
     }
-    for (int item = tid; item < BM * quads; item += threads) {
-      const int m = m0 + item / quads, n = n0 + item % quads * 4;
-      if (m >= rows || n >= columns) continue;
-      int64_t at;
-      if constexpr (pass == Pass::forward) {
-        at = slot * output_size + int64_t{m} * columns + n;
-      } else {
-        const int image = args.by_pixels.quotient(m), pixel = args.by_pixels.remainder(m, image);
-        const int gy = args.by_width.quotient(pixel), gx = args.by_width.remainder(pixel, gy);
-        const int y = gy * s.stride + parity_y, x = gx * s.stride + parity_x;
-        if (y >= s.height || x >= s.width) continue;
-        at = slot * input_size + (int64_t{image * s.height + y} * s.width + x) * columns + n;
-      }
-      T* const to = static_cast<T*>(args.result) + at;
-      const float4 value = value_at(item);
-      float values[4] = {value.x, value.y, value.z, value.w};
-      struct alignas(4 * sizeof(T)) Quad {
-        T values[4];
-      };
-      Quad quad;
-      if (args.accumulate) {
-        quad = *reinterpret_cast<const Quad*>(to);
-        for (int i = 0; i < 4; ++i) values[i] += to_float(quad.values[i]);
-      }
-      for (int i = 0; i < 4; ++i) quad.values[i] = from_float<T>(values[i]);
-      *reinterpret_cast<Quad*>(to) = quad;
-    }
+    write_rows<K>(args, corner, block, result, scratch);
   }
 }
 
-template <Pass pass, class T, bool exact, int BM, int BN, int warps_m, int warps_n>
+template <Pass pass, class T, bool exact, int BM, int BN, int warps_m, int warps_n, int stages = 3>
 void launch_tile(const Arguments& args, int m_blocks, int n, cudaStream_t stream) {
-  using K = Tile<pass, T, exact, BM, BN, warps_m, warps_n>;
-  const auto kernel = multiply<pass, T, exact, BM, BN, warps_m, warps_n>;
+  using K = Tile<pass, T, exact, BM, BN, warps_m, warps_n, stages>;
+  const auto kernel = multiply<pass, T, exact, BM, BN, warps_m, warps_n, stages>;
   static const cudaError_t allowed =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, K::shared_bytes);
   if (allowed != cudaSuccess) throw std::runtime_error(cudaGetErrorString(allowed));
@@ -518,8 +379,34 @@ void launch_tile(const Arguments& args, int m_blocks, int n, cudaStream_t stream
   check_launch("convolution");
 }
 
+/// Tile shapes by number. bf16 has them all; the float precisions, which are for checking, the first four.
 template <Pass pass, class T, bool exact>
-void launch(Arguments args, cudaStream_t stream) {
+void launch_numbered(const Arguments& args, int64_t rows, int parities, int n, int tile, cudaStream_t stream) {
+  const auto blocks = [&](int size) { return parities * ceil_div(rows, size); };
+  switch (tile) {
+    case 0: return launch_tile<pass, T, exact, 128, 128, 2, 4>(args, blocks(128), n, stream);
+    case 1: return launch_tile<pass, T, exact, 128, 64, 2, 2>(args, blocks(128), n, stream);
+    case 2: return launch_tile<pass, T, exact, 64, 64, 2, 2>(args, blocks(64), n, stream);
+    case 3: return launch_tile<pass, T, exact, 64, 32, 2, 1>(args, blocks(64), n, stream);
+    default: break;
+  }
+  if constexpr (std::is_same_v<T, bf16> && pass != Pass::weight_gradient) {
+    // Five or ten images of 4 x 4 pixels fill 80 rows, not 128.
+    if (tile == 4) return launch_tile<pass, T, exact, 80, 128, 1, 4>(args, blocks(80), n, stream);
+    if (tile == 5) return launch_tile<pass, T, exact, 80, 64, 1, 4>(args, blocks(80), n, stream);
+    if (tile == 6) return launch_tile<pass, T, exact, 160, 128, 2, 4>(args, blocks(160), n, stream);
+  }
+  if constexpr (std::is_same_v<T, bf16> && pass == Pass::weight_gradient) {
+    // Short sums need fewer tiles in flight, and leave room for more blocks.
+    if (tile == 4) return launch_tile<pass, T, exact, 128, 128, 2, 4, 2>(args, blocks(128), n, stream);
+    if (tile == 5) return launch_tile<pass, T, exact, 128, 64, 2, 2, 2>(args, blocks(128), n, stream);
+    if (tile == 6) return launch_tile<pass, T, exact, 64, 64, 2, 2, 2>(args, blocks(64), n, stream);
+  }
+  throw std::logic_error("no such tile");
+}
+
+template <Pass pass, class T, bool exact>
+void launch(Arguments args, int tile, cudaStream_t stream) {
   const ConvolutionShape& s = args.shape;
   args.by_in = Divider(s.in);
   args.by_out = Divider(s.out);
@@ -528,34 +415,14 @@ void launch(Arguments args, cudaStream_t stream) {
     const int height = ceil_div(s.height, s.stride), width = ceil_div(s.width, s.stride);
     args.by_pixels = Divider(height * width);
     args.by_width = Divider(width);
-    const int64_t rows = int64_t{s.batch} * height * width;
-    const int parities = s.stride * s.stride;
-    if (s.in >= 128)
-      launch_tile<pass, T, exact, 128, 128, 2, 4>(args, parities * ceil_div(rows, 128), s.in, stream);
-    else if (s.in > 32)
-      launch_tile<pass, T, exact, 128, 64, 2, 2>(args, parities * ceil_div(rows, 128), s.in, stream);
-    else
-      launch_tile<pass, T, exact, 128, 32, 4, 1>(args, parities * ceil_div(rows, 128), s.in, stream);
+    launch_numbered<pass, T, exact>(args, int64_t{s.batch} * height * width, s.stride * s.stride, s.in, tile, stream);
   } else {
     args.by_pixels = Divider(s.out_height * s.out_width);
     args.by_width = Divider(s.out_width);
-    if constexpr (pass == Pass::forward) {
-      const int64_t rows = int64_t{s.batch} * s.out_height * s.out_width;
-      if (s.out >= 128)
-        launch_tile<pass, T, exact, 128, 128, 2, 4>(args, ceil_div(rows, 128), s.out, stream);
-      else if (s.out > 32)
-        launch_tile<pass, T, exact, 128, 64, 2, 2>(args, ceil_div(rows, 128), s.out, stream);
-      else
-        launch_tile<pass, T, exact, 128, 32, 4, 1>(args, ceil_div(rows, 128), s.out, stream);
-    } else {
-      const int columns = s.kernel * s.kernel * s.in;
-      if (s.out >= 128)
-        launch_tile<pass, T, exact, 128, 128, 2, 4>(args, ceil_div(s.out, 128), columns, stream);
-      else if (s.out > 32)
-        launch_tile<pass, T, exact, 64, 64, 2, 2>(args, ceil_div(s.out, 64), columns, stream);
-      else
-        launch_tile<pass, T, exact, 32, 64, 1, 2>(args, ceil_div(s.out, 32), columns, stream);
-    }
+    if constexpr (pass == Pass::forward)
+      launch_numbered<pass, T, exact>(args, int64_t{s.batch} * s.out_height * s.out_width, 1, s.out, tile, stream);
+    else
+      launch_numbered<pass, T, exact>(args, s.out, 1, s.kernel * s.kernel * s.in, tile, stream);
   }
 }
 
@@ -569,51 +436,66 @@ Arguments arguments(const ConvolutionShape& shape, const int32_t* counts, const 
 }
 
 template <Pass pass>
-void launch(Precision precision, const Arguments& args, cudaStream_t stream) {
+void launch(Precision precision, const Arguments& args, int tile, cudaStream_t stream) {
   switch (precision) {
-    case Precision::fp32: launch<pass, float, true>(args, stream); break;
-    case Precision::tf32: launch<pass, float, false>(args, stream); break;
-    case Precision::bf16: launch<pass, bf16, false>(args, stream); break;
+    case Precision::fp32: launch<pass, float, true>(args, tile, stream); break;
+    case Precision::tf32: launch<pass, float, false>(args, tile, stream); break;
+    case Precision::bf16: launch<pass, bf16, false>(args, tile, stream); break;
   }
 }
 
 }  // namespace
 
+int64_t row_sums_room(int slots, int batch, int pixels, int channels) {
+  return int64_t{slots} * channels * 2 * (ceil_div(int64_t{batch} * pixels, fewest_rows_per_block) + 16);
+}
+
+int tiles_of(Precision precision) { return precision == Precision::bf16 ? 7 : 4; }
+
+int usual_tile(Pass pass, const ConvolutionShape& shape) {
+  const int width = pass == Pass::input_gradient ? shape.in : shape.out;
+  if (pass == Pass::weight_gradient) return width >= 128 ? 0 : 2;
+  return width >= 128 ? 0 : width > 32 ? 1 : 3;
+}
+
 void convolve(Precision precision, const ConvolutionShape& shape, const int32_t* counts, const void* input,
-              const void* weight, int64_t weight_stride, void* output, float2* sums, cudaStream_t stream) {
+              const void* weight, int64_t weight_stride, void* output, const NormForward* norm, int tile,
+              cudaStream_t stream) {
   Arguments args = arguments(shape, counts, input, weight);
   args.weight_stride = weight_stride;
   args.result = output;
-  args.sums = sums;
-  launch<Pass::forward>(precision, args, stream);
+  if (norm != nullptr) args.forward = *norm;
+  launch<Pass::forward>(precision, args, tile, stream);
 }
 
 void convolve_input_gradient(Precision precision, const ConvolutionShape& shape, const int32_t* counts,
                              const void* output_gradient, const void* weight, int64_t weight_stride,
-                             void* input_gradient, bool accumulate, cudaStream_t stream) {
+                             void* input_gradient, bool accumulate, const NormBackward* norm, int tile,
+                             cudaStream_t stream) {
   Arguments args = arguments(shape, counts, output_gradient, weight);
   args.weight_stride = weight_stride;
   args.result = input_gradient;
   args.accumulate = accumulate;
-  launch<Pass::input_gradient>(precision, args, stream);
+  if (norm != nullptr) args.backward = *norm;
+  launch<Pass::input_gradient>(precision, args, tile, stream);
 }
 
 void convolve_and_step(Precision precision, const ConvolutionShape& shape, const int32_t* counts, const void* input,
-                       const void* output_gradient, const SlotTensor& tensor, const SgdRule& rule,
+                       const void* output_gradient, const SlotTensor& tensor, const SgdRule& rule, int tile,
                        cudaStream_t stream) {
   Arguments args = arguments(shape, counts, output_gradient, input);
   args.tensor = tensor;
   args.rule = rule;
-  launch<Pass::weight_gradient>(precision, args, stream);
+  launch<Pass::weight_gradient>(precision, args, tile, stream);
 }
 
 void convolve_weight_gradient(Precision precision, const ConvolutionShape& shape, const int32_t* counts,
-                              const void* input, const void* output_gradient, float* gradient, int64_t stride,
+                              const void* input, const void* output_gradient, float* gradient, int64_t stride, int tile,
                               cudaStream_t stream) {
   Arguments args = arguments(shape, counts, output_gradient, input);
   args.gradient = gradient;
   args.gradient_stride = stride;
-  launch<Pass::weight_gradient>(precision, args, stream);
+  launch<Pass::weight_gradient>(precision, args, tile, stream);
 }
 
 }  // namespace fedgrab::cuda

@@ -1,13 +1,16 @@
-/// Many clients as one problem on the device. A cohort is trained in waves of at most `slots` clients, the largest
-/// first, so that clients of a wave end at about the same time; memory grows with slots, not with clients. A wave is
-/// cut into a few groups, each a batched problem on a stream of its own: while one waits for memory, another computes.
-/// The group of the largest clients comes first at the device, since the round cannot end before they do.
+/// Many clients as one problem on the device. The slots are cut into a few groups, each a batched problem on a stream
+/// of its own: while one waits for memory, another computes. A cohort is dealt in crews as large as a group, the
+/// largest clients first, so that those of a crew end at about the same time; a group takes the next crew when it is
+/// done with one, and is loaded and collected while the others train. Memory grows with slots, not with clients. Which
+/// group trained whom leaves no trace: all are alike, and sums do not depend on the order.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "../cohort.h"
 #include "../engines.h"
@@ -26,7 +29,6 @@ using namespace cuda;
 constexpr int64_t largest_evaluation_batch = 500;
 constexpr int64_t evaluation_bytes = int64_t{4} << 30;
 constexpr int64_t lowest_priority = 3;  // LibTorch has streams of priority 0 to −3
-constexpr int64_t steps_per_look = 32;  // at the interrupt flag
 constexpr double share_of_free = 0.9;
 
 Precision precision_of(const std::string& name) {
@@ -40,6 +42,14 @@ int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train, int64_t
   const int64_t per_weight = network.precision() == Precision::bf16 ? 14 : 12;
   const int64_t gradient = 4 * (layout.trained() - (train.clip > 0 ? 0 : layout.convolutions()));
   return layout.size() * per_weight + gradient + batch * network.activation_bytes();
+}
+
+/// Whether images stay with the host and come over as they are used.
+bool streams_images(const EngineParams& params, const Federation& federation) {
+  if (params.data != "auto") return params.data == "streamed";
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  return federation.data.train.images.bytes.size() + federation.data.test.images.bytes.size() > free / 2;
 }
 
 bool add_on_device(const torch::Tensor& values, double weight, torch::Tensor& total) {
@@ -58,12 +68,12 @@ struct Settle {
   ~Settle() { cudaDeviceSynchronize(); }
 };
 
-/// Clients trained side by side.
-struct Wave {
+/// Clients trained side by side in a group.
+struct Crew {
+  std::span<const size_t> places;  // in the cohort
   std::vector<std::vector<int64_t>> counts;
   std::vector<TensorMap> memories;
-  std::vector<std::vector<SlotClient>> dealt;    // by group
-  std::vector<std::pair<size_t, size_t>> where;  // of each client: group and place in it
+  std::vector<SlotClient> clients;  // their views refer to both
 };
 
 class CudaEngine : public Engine {
@@ -72,8 +82,10 @@ class CudaEngine : public Engine {
       : federation_(federation),
         stream_(c10::cuda::getStreamFromPool()),
         name_(params.precision),
-        network_(federation.model, precision_of(params.precision)),
-        train_(federation.data.train, federation.data.normalisation, federation.data.augmentation),
+        tiles_(precision_of(params.precision), !params.deterministic, static_cast<int>(params.groups)),
+        network_(federation.model, precision_of(params.precision), tiles_),
+        streamed_(streams_images(params, federation)),
+        train_(federation.data.train, federation.data.normalisation, federation.data.augmentation, streamed_),
         evaluation_weights_(1, network_.layout().size(), network_.precision(), false) {
     use_device_add(add_on_device);
     // cuBLAS does not ask the allocator, so it is called while there is room: in this thread and in autograd's.
@@ -88,15 +100,15 @@ class CudaEngine : public Engine {
     if (params.memory > 0) budget = std::min(budget, params.memory * 0x1.0p30);
     const auto each = static_cast<double>(
         slot_bytes(network_, federation.train, largest_batch(federation.train, federation.partition)));
-    const auto fit = static_cast<int64_t>(budget / each);
-    if (fit < 1 && params.memory > 0)
+    fit_ = static_cast<int64_t>(budget / each);
+    if (fit_ < 1 && params.memory > 0)
       throw Error(Fault::usage, "engine.memory", fmt::format("one client needs {:.1f} GiB", each * 0x1.0p-30),
                   "raise it or lower train.batch");
-    if (deterministic_ && fit < slots_)
+    if (deterministic_ && fit_ < slots_)
       throw Error(Fault::usage, "engine.deterministic",
-                  fmt::format("{} slots do not fit, {} would; fewer would give other bits", slots_, fit),
-                  fmt::format("set engine.slots={}", std::max<int64_t>(fit, 1)));
-    slots_ = std::clamp<int64_t>(slots_, 1, std::max<int64_t>(fit, 1));
+                  fmt::format("{} slots do not fit, {} would; fewer would give other bits", slots_, fit_),
+                  fmt::format("set engine.slots={}", std::max<int64_t>(fit_, 1)));
+    slots_ = std::clamp<int64_t>(slots_, 1, std::max<int64_t>(fit_, 1));
     c10::cuda::device_synchronize();  // what was uploaded so far went through another stream
   }
 
@@ -112,7 +124,7 @@ class CudaEngine : public Engine {
   Predictions predict(const State& state, const Split& split) override;
   std::string describe() const override {
     return fmt::format("{}, {}, {} slots in {} groups", at::cuda::getCurrentDeviceProperties()->name, name_, slots_,
-                       std::min(groups_wanted_, slots_));
+                       groups().first);
   }
   std::map<std::string, double> phase_seconds() const override { return phases_; }
   int64_t peak_device_bytes() const override {
@@ -121,16 +133,26 @@ class CudaEngine : public Engine {
   }
 
  private:
+  /// How many, and their slots: all alike, so that it does not matter who trains whom.
+  std::pair<int64_t, int64_t> groups() const {
+    const int64_t each = (slots_ + groups_wanted_ - 1) / groups_wanted_;
+    return {std::min((slots_ + each - 1) / each, std::max<int64_t>(fit_ / each, 1)), each};
+  }
   void make_groups();
-  void train_wave(const RoundTask& task, const torch::Tensor& global, std::span<const size_t> places,
-                  const ClientStore& store, Wave& wave);
-  void collect(const RoundTask& task, std::span<const size_t> places, Wave& wave, Sums& sums, ClientStore& store,
+  /// Trains the clients at `places` of the cohort, the largest first, and takes each crew from `places` when it has
+  /// been collected.
+  void train_crews(const RoundTask& task, const torch::Tensor& global, std::vector<size_t>& places, Sums& sums,
+                   ClientStore& store, std::vector<ClientReport>& reports);
+  void load(const RoundTask& task, const torch::Tensor& global, const torch::Tensor& common, SlotTraining& group,
+            Crew& crew, const ClientStore& store);
+  void collect(const RoundTask& task, SlotTraining& group, Crew& crew, Sums& sums, ClientStore& store,
                std::vector<ClientReport>& reports);
   Predictions predict(const torch::Tensor& flat, const Split& split);
-  /// Runs the loaded model over `count` images, those of `indices` where it is defined, else the first ones: calls
+  /// Runs the loaded model over `count` images, those of `indices` where there are any, else the first ones: calls
   /// take(first, features [some, …]) batch after batch.
   template <class Take>
-  void run_over(const DeviceImages& data, const torch::Tensor& indices, int64_t count, Take take);
+  void run_over(const DeviceImages& data, const Images& images, std::span<const int64_t> indices, int64_t count,
+                Take take);
   void load_for_evaluation(const torch::Tensor& flat);
   /// Shows the method what the loaded model makes of a client's images.
   void observe(const Method& method, const ClientView& view, const std::vector<int64_t>& own);
@@ -139,11 +161,13 @@ class CudaEngine : public Engine {
   const Federation& federation_;
   c10::cuda::CUDAStream stream_;
   std::string name_;
+  TileChoice tiles_;
   SlotNetwork network_;
+  bool streamed_;
   DeviceImages train_;
   SlotWeights evaluation_weights_;
   std::map<const uint8_t*, std::pair<Images, DeviceImages>> resident_;  // evaluated so far; the bytes are kept alive
-  int64_t slots_ = 1, groups_wanted_ = 1;
+  int64_t slots_ = 1, fit_ = 1, groups_wanted_ = 1;
   bool deterministic_ = false;
   std::vector<std::unique_ptr<SlotTraining>> groups_;
   std::map<std::string, double> phases_;
@@ -151,63 +175,92 @@ class CudaEngine : public Engine {
 
 std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
-  const auto order = by_size(task.clients, federation_.partition);
-  std::vector<ClientReport> reports(order.size());
+  std::vector<ClientReport> reports(task.clients.size());
   phases_.clear();
   const auto global = task.global.flat.cuda();
-  size_t next = 0;
-  while (next < order.size()) {
-    const auto first = next;
-    next = std::min(order.size(), first + static_cast<size_t>(slots_));
-    const auto places = std::span(order).subspan(first, next - first);
-    Wave wave;
+  const Settle settle;
+  for (auto places = by_size(task.clients, federation_.partition); !places.empty();) {
     try {
       make_groups();
-      train_wave(task, global, places, store, wave);
-    } catch (const c10::OutOfMemoryError&) {  // no client of this wave has been added to the sums
+      train_crews(task, global, places, sums, store, reports);
+    } catch (const c10::OutOfMemoryError&) {  // no client that is still in `places` has been added to the sums
+      cudaDeviceSynchronize();
       if (deterministic_)
         throw Error(Fault::other, "device memory", fmt::format("not enough for {} slots", slots_),
                     "lower engine.slots, or let engine.deterministic go");
       if (slots_ == 1) throw Error(Fault::other, "device memory", "not enough for one client", "lower train.batch");
       groups_.clear();
       c10::cuda::CUDACachingAllocator::emptyCache();
-      slots_ = (slots_ + 1) / 2;
+      fit_ = slots_ = (slots_ + 1) / 2;
       warn(fmt::format("the device is out of memory: going on with {} clients at once", slots_));
-      next = first;
-      continue;
     }
-    collect(task, places, wave, sums, store, reports);
   }
   return reports;
 }
 
 void CudaEngine::make_groups() {
   if (!groups_.empty()) return;
-  const int64_t count = std::min(groups_wanted_, slots_);
+  const auto [count, each] = groups();
   for (int64_t g = 0; g < count; ++g)
-    groups_.push_back(std::make_unique<SlotTraining>(federation_, network_, train_, (slots_ + count - 1 - g) / count,
+    groups_.push_back(std::make_unique<SlotTraining>(federation_, network_, train_, each,
                                                      static_cast<int>(-std::max<int64_t>(lowest_priority - g, 0))));
   c10::cuda::device_synchronize();
 }
 
-void CudaEngine::train_wave(const RoundTask& task, const torch::Tensor& global, std::span<const size_t> places,
-                            const ClientStore& store, Wave& wave) {
-  Stopwatch watch;
-  const auto total = total_samples(task.clients, federation_.partition);
-  wave.dealt.resize(groups_.size());
-  wave.counts.reserve(places.size());
-  wave.memories.reserve(places.size());  // views refer to both
-  if (task.method.wants_features()) load_for_evaluation(global);
+void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global, std::vector<size_t>& places,
+                             Sums& sums, ClientStore& store, std::vector<ClientReport>& reports) {
   const auto common = network_.layout().from_state(global);
-  // As make_groups() cuts the slots: the first groups take one more.
-  const size_t each = places.size() / groups_.size(), more = places.size() % groups_.size();
-  for (size_t i = 0; i < places.size(); ++i) {
-    const size_t group = i < more * (each + 1) ? i / (each + 1) : more + (i - more * (each + 1)) / each;
-    const int64_t client = task.clients[places[i]];
+  c10::cuda::device_synchronize();  // groups read on their own streams what was prepared on this one
+  const auto all = places;
+  std::vector<Crew> crews(groups_.size());  // where a group has one
+  size_t dealt = 0, collected = 0;
+  Stopwatch watch, idle;
+  while (collected < all.size()) {
+    throw_if_interrupted();
+    bool waiting = true;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      auto& group = *groups_[g];
+      auto& crew = crews[g];
+      if (crew.places.empty() && dealt < all.size()) {
+        watch.lap();
+        crew.places = std::span(all).subspan(dealt, std::min(all.size() - dealt, static_cast<size_t>(group.slots())));
+        dealt += crew.places.size();
+        load(task, global, common, group, crew, store);
+        phases_["load"] += watch.lap();
+        waiting = false;
+      }
+      if (crew.places.empty()) continue;
+      if (group.can_start()) {
+        group.start_steps();
+        waiting = false;
+      } else if (group.done()) {
+        watch.lap();
+        collect(task, group, crew, sums, store, reports);
+        collected += crew.places.size();
+        std::erase_if(places, [&](size_t place) { return std::ranges::find(crew.places, place) != crew.places.end(); });
+        crew = {};
+        phases_["collect"] += watch.lap();
+        waiting = false;
+      }
+    }
+    if (waiting) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  phases_["steps"] = idle.elapsed() - phases_["load"] - phases_["collect"];
+}
+
+void CudaEngine::load(const RoundTask& task, const torch::Tensor& global, const torch::Tensor& common,
+                      SlotTraining& group, Crew& crew, const ClientStore& store) {
+  const c10::cuda::CUDAStreamGuard guard(group.stream());
+  const auto total = total_samples(task.clients, federation_.partition);
+  crew.counts.reserve(crew.places.size());
+  crew.memories.reserve(crew.places.size());  // views refer to both
+  if (task.method.wants_features()) load_for_evaluation(global);
+  for (const size_t place : crew.places) {
+    const int64_t client = task.clients[place];
     const auto& own = federation_.partition[static_cast<size_t>(client)];
-    wave.counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
-    wave.memories.push_back(store.read(client));
-    const auto view = view_of(federation_, task, client, total, wave.counts.back(), wave.memories.back());
+    crew.counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
+    crew.memories.push_back(store.read(client));
+    const auto view = view_of(federation_, task, client, total, crew.counts.back(), crew.memories.back());
     if (task.method.wants_features()) observe(task.method, view, own);
     auto start = common;
     if (task.method.prepares(task.round)) {
@@ -215,47 +268,33 @@ void CudaEngine::train_wave(const RoundTask& task, const torch::Tensor& global, 
       task.method.prepare(view, own_start);
       start = network_.layout().from_state(own_start.flat);
     }
-    wave.where.emplace_back(group, wave.dealt[group].size());
-    wave.dealt[group].push_back({view, start, task.method.client_rule(view)});
+    crew.clients.push_back({view, start, task.method.client_rule(view)});
   }
-  c10::cuda::device_synchronize();  // groups read on their own streams what was prepared on this one
-  const Settle settle;
-  std::vector<int64_t> steps(groups_.size());
-  for (size_t g = 0; g < groups_.size(); ++g)
-    if (!wave.dealt[g].empty()) steps[g] = groups_[g]->begin(wave.dealt[g], task.round);
-  c10::cuda::device_synchronize();
-  phases_["load"] += watch.lap();
-  for (int64_t t = 0; t < *std::max_element(steps.begin(), steps.end()); ++t) {
-    if (t % steps_per_look == 0) throw_if_interrupted();
-    for (size_t g = 0; g < groups_.size(); ++g)
-      if (t < steps[g]) groups_[g]->start_step();
-  }
-  for (size_t g = 0; g < groups_.size(); ++g)
-    if (!wave.dealt[g].empty()) groups_[g]->finish();
-  phases_["steps"] += watch.lap();
+  group.begin(crew.clients, task.round);
 }
 
-void CudaEngine::collect(const RoundTask& task, std::span<const size_t> places, Wave& wave, Sums& sums,
-                         ClientStore& store, std::vector<ClientReport>& reports) {
-  Stopwatch watch;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const auto [group, place] = wave.where[i];
-    const auto& client = wave.dealt[group][place];
-    const auto& trained = *groups_[group];
-    trained.read_memory(client.view.memory, place);
-    auto& report = reports[places[i]];
-    report = trained.report(client, place);
-    const State local{federation_.model, trained.state(place)};
-    contribute(federation_, task, client.view, local, report, sums);
-    if (task.evaluate_clients) {
-      const Split& test = federation_.data.test;
-      const auto own = task.method.personalised(client.view, local);
-      report.accuracy = class_accuracy(predict(own.flat, test).classes, test.labels, federation_.data.classes());
+void CudaEngine::collect(const RoundTask& task, SlotTraining& group, Crew& crew, Sums& sums, ClientStore& store,
+                         std::vector<ClientReport>& reports) {
+  const c10::cuda::CUDAStreamGuard guard(group.stream());
+  try {
+    group.finish();
+    for (size_t i = 0; i < crew.places.size(); ++i) {
+      const auto& client = crew.clients[i];
+      group.read_memory(client.view.memory, i);
+      auto& report = reports[crew.places[i]];
+      report = group.report(client, i);
+      const State local{federation_.model, group.state(i)};
+      contribute(federation_, task, client.view, local, report, sums);
+      if (task.evaluate_clients) {
+        const Split& test = federation_.data.test;
+        const auto own = task.method.personalised(client.view, local);
+        report.accuracy = class_accuracy(predict(own.flat, test).classes, test.labels, federation_.data.classes());
+      }
+      store.write(client.view.client, std::move(crew.memories[i]));
     }
-    store.write(client.view.client, std::move(wave.memories[i]));
+  } catch (const c10::OutOfMemoryError&) {  // some of the crew may be in the sums already
+    throw Error(Fault::other, "device memory", "not enough to collect a client", "lower engine.slots");
   }
-  c10::cuda::device_synchronize();
-  phases_["collect"] += watch.lap();
 }
 
 const DeviceImages& CudaEngine::resident(const Split& split) {
@@ -264,7 +303,7 @@ const DeviceImages& CudaEngine::resident(const Split& split) {
   const auto found = resident_.find(key);
   if (found != resident_.end() && found->second.first.bytes.size() == split.images.bytes.size())
     return found->second.second;
-  DeviceImages images(split, federation_.data.normalisation, Augmentation{});
+  DeviceImages images(split, federation_.data.normalisation, Augmentation{}, streamed_);
   return resident_.insert_or_assign(key, std::pair(split.images, std::move(images))).first->second.second;
 }
 
@@ -279,29 +318,51 @@ void CudaEngine::load_for_evaluation(const torch::Tensor& flat) {
 }
 
 template <class Take>
-void CudaEngine::run_over(const DeviceImages& data, const torch::Tensor& indices, int64_t count, Take take) {
+void CudaEngine::run_over(const DeviceImages& data, const Images& images, std::span<const int64_t> indices,
+                          int64_t count, Take take) {
   const torch::NoGradGuard no_graph;
   const auto options = torch::TensorOptions().device(torch::kCUDA);
   const int64_t batch = std::clamp<int64_t>(
       std::min(evaluation_bytes / network_.activation_bytes(), network_.largest_batch()), 1, largest_evaluation_batch);
   const auto shape = federation_.data.shape();
-  auto images = torch::empty({1, batch, shape.height, shape.width, channel_padding}, options.dtype(network_.type()));
+  auto input = torch::empty({1, batch, shape.height, shape.width, channel_padding}, options.dtype(network_.type()));
+  BatchSource source = data.source;
+  std::unique_ptr<ImageFeed> feed;
+  if (data.streamed) feed = std::make_unique<ImageFeed>(images, batch);
+  torch::Tensor listed;  // on the device
+  if (!indices.empty() && !feed)
+    listed = torch::tensor(std::vector<int32_t>(indices.begin(), indices.end()), torch::kInt).cuda();
   for (int64_t first = 0; first < count; first += batch) {
     throw_if_interrupted();
     const int64_t some = std::min(batch, count - first);
     const auto counts = torch::full({1}, some, options.dtype(torch::kInt));
-    gather_plain(network_.precision(), data.source, indices.defined() ? indices.data_ptr<int32_t>() : nullptr, first,
-                 static_cast<int>(some), images.data_ptr(), stream_.stream());
-    take(first, network_.forward(evaluation_weights_, images, counts, nullptr)[0].narrow(0, 0, some));
+    const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+    if (feed) {
+      std::vector<int64_t> wanted(static_cast<size_t>(some));
+      for (int64_t i = 0; i < some; ++i)
+        wanted[static_cast<size_t>(i)] = indices.empty() ? first + i : indices[static_cast<size_t>(first + i)];
+      const auto half = static_cast<size_t>(first / batch % 2);
+      feed->fill(half, wanted);
+      source.pixels = feed->pixels();
+      gather_plain(network_.precision(), source, nullptr, static_cast<int64_t>(half) * batch, static_cast<int>(some),
+                   input.data_ptr(), stream);
+      feed->read(half);
+    } else {
+      gather_plain(network_.precision(), source, listed.defined() ? listed.data_ptr<int32_t>() : nullptr, first,
+                   static_cast<int>(some), input.data_ptr(), stream);
+    }
+    take(first, network_.forward(evaluation_weights_, input, counts, nullptr)[0].narrow(0, 0, some));
   }
+  if (feed) c10::cuda::getCurrentCUDAStream().synchronize();
 }
 
 void CudaEngine::observe(const Method& method, const ClientView& view, const std::vector<int64_t>& own) {
   const auto indices = torch::tensor(own, torch::kInt).cuda();
   std::vector<torch::Tensor> features;
-  run_over(train_, indices, static_cast<int64_t>(own.size()),
+  run_over(train_, federation_.data.train.images, own, static_cast<int64_t>(own.size()),
            [&](int64_t /*first*/, const torch::Tensor& some) { features.push_back(some.clone()); });
   method.observe(view, torch::cat(features), train_.labels.index_select(0, indices).to(torch::kLong));
+  c10::cuda::getCurrentCUDAStream().synchronize();  // the evaluation's weights may be another model's next
 }
 
 Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
@@ -312,7 +373,7 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
   const Head& head = federation_.model->heads.front();
   auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
-  run_over(data, {}, split.count(), [&](int64_t first, const torch::Tensor& features) {
+  run_over(data, split.images, {}, split.count(), [&](int64_t first, const torch::Tensor& features) {
     const auto logits =
         head_logits(head, features, [&](const std::string& suffix) { return state.view(head.name + suffix); });
     classes.narrow(0, first, features.size(0)).copy_(logits.argmax(1));

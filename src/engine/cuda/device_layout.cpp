@@ -3,15 +3,12 @@
 #include "kernels.h"
 
 namespace fedgrab::cuda {
-namespace {
-
-bool is_convolution(const ParameterInfo& p) { return p.shape.size() == 4 && p.trained(); }
-
-}  // namespace
 
 int64_t padded(int64_t channels) { return (channels + channel_padding - 1) / channel_padding * channel_padding; }
 
-DeviceLayout::DeviceLayout(const Model& model) {
+DeviceLayout::DeviceLayout(const Model& model, std::map<std::string, ConvolutionWeight> convolutions)
+    : weights_(std::move(convolutions)) {
+  const auto is_convolution = [&](const ParameterInfo& p) { return p.trained() && weights_.contains(p.name); };
   std::vector<int32_t> there, back(static_cast<size_t>(model.size));
   const auto padding = static_cast<int32_t>(model.size);
   const auto align = [&] {
@@ -34,9 +31,9 @@ DeviceLayout::DeviceLayout(const Model& model) {
 void DeviceLayout::place(const ParameterInfo& p, std::vector<int32_t>& there, std::vector<int32_t>& back) {
   const auto start = static_cast<int64_t>(there.size());
   offsets_[p.name] = start;
-  const bool convolution = p.shape.size() == 4;
-  const int64_t out = convolution ? p.shape[0] : 1, in = convolution ? p.shape[1] : p.size;
-  const int64_t taps = convolution ? p.shape[2] * p.shape[3] : 1, width = convolution ? padded(in) : in;
+  const auto found = weights_.find(p.name);
+  const auto [out, in, taps] = found == weights_.end() ? ConvolutionWeight{1, p.size, 1} : found->second;
+  const int64_t width = found == weights_.end() ? in : padded(in);
   there.resize(static_cast<size_t>(start + out * taps * width), static_cast<int32_t>(back.size()));
   for (int64_t o = 0; o < out; ++o)
     for (int64_t i = 0; i < in; ++i)

@@ -1,5 +1,6 @@
-/// Where a model's parameters lie on the device: convolution weights first, with the input channels innermost and
-/// padded (as the kernels read them), then whatever else an optimiser moves, then what it does not.
+/// Where a model's parameters lie on the device: weights of convolutions (and of linear layers, which are convolutions
+/// as large as their input) first, with the input channels innermost and padded (as the kernels read them), then
+/// whatever else an optimiser moves, then what it does not.
 #pragma once
 
 #include <torch/torch.h>
@@ -12,9 +13,15 @@
 
 namespace fedgrab::cuda {
 
+/// A weight [out][in][tap] as a convolution reads it.
+struct ConvolutionWeight {
+  int64_t out, in, taps;
+};
+
 class DeviceLayout {
  public:
-  explicit DeviceLayout(const Model& model);
+  /// `convolutions`: by name of the parameter.
+  DeviceLayout(const Model& model, std::map<std::string, ConvolutionWeight> convolutions);
 
   int64_t size() const { return size_; }                  // floats, padding included
   int64_t convolutions() const { return convolutions_; }  // end of the convolution weights
@@ -28,6 +35,7 @@ class DeviceLayout {
  private:
   void place(const ParameterInfo& parameter, std::vector<int32_t>& there, std::vector<int32_t>& back);
 
+  std::map<std::string, ConvolutionWeight> weights_;
   int64_t size_ = 0, convolutions_ = 0, trained_ = 0;
   std::map<std::string, int64_t> offsets_;
   torch::Tensor there_, back_;  // for each place, the index in the other layout; padding reads the zero at the end

@@ -42,6 +42,9 @@ struct SgdRule {
 /// What the images of a step are made from.
 struct BatchSource {
   const uint8_t* pixels;  // [image][channel][row][column]
+  /// 0: all images are there. Else only those of the current steps, in two halves of so many steps each:
+  /// [half][step][slot][sample].
+  int window;
   const int32_t* labels;
   const float* table;  // [channel][256], normalised
   int channels, height, width;
@@ -56,62 +59,89 @@ struct RoundPlan {
   const int32_t* clients;  // [slot]
   const int32_t* step;     // the step all slots are at, on the device
   const uint32_t* round;
-  uint64_t augment_key, gate_key;
+  uint64_t augment_key, gate_key, dropout_key;
   int slots, batch, epochs, longest;
 };
-
-/// Rows (sample, pixel) of a convolution's output whose sums are kept apart for the norm behind it.
-constexpr int rows_per_sum = 128;
-/// Room for those sums: float2 [slot][channel][this many].
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    inline int
-    sums_per_channel(int batch, int pixels) {
-  return (batch * pixels + rows_per_sum - 1) / rows_per_sum;
-}
-
-// Convolutions, T by precision. `weight` is what is read: the bf16 copy or the float weights.
-/// `sums`: Σ y and Σ y² of each channel, where a norm wants them; else null.
-void convolve(Precision precision, const ConvolutionShape& shape, const int32_t* counts, const void* input,
-              const void* weight, int64_t weight_stride, void* output, float2* sums, cudaStream_t stream);
-void convolve_input_gradient(Precision precision, const ConvolutionShape& shape, const int32_t* counts,
-                             const void* output_gradient, const void* weight, int64_t weight_stride,
-                             void* input_gradient, bool accumulate, cudaStream_t stream);
-/// Computes the gradient of the weights and takes SGD's step with it while it is still on the chip.
-void convolve_and_step(Precision precision, const ConvolutionShape& shape, const int32_t* counts, const void* input,
-                       const void* output_gradient, const SlotTensor& tensor, const SgdRule& rule, cudaStream_t stream);
-/// The gradient alone, into gradient[slot · stride + …].
-void convolve_weight_gradient(Precision precision, const ConvolutionShape& shape, const int32_t* counts,
-                              const void* input, const void* output_gradient, float* gradient, int64_t stride,
-                              cudaStream_t stream);
 
 /// BatchNorm, what is added to it (a residual) and the ReLU behind it, as one.
 struct NormShape {
   int slots, batch, pixels, channels;
 };
 struct NormTensors {
-  const float *weight, *bias;  // slot stride as given
+  const float *weight, *bias;  // slot stride as given; weight null: only the bias is added
   float *running_mean, *running_var;
   int64_t stride;
 };
-/// From the sums of the convolution before it: mean and 1/σ of each channel; moves the running statistics.
-void norm_statistics(const NormShape& shape, const int32_t* counts, const float2* sums, const NormTensors& tensors,
-                     float2* statistics, cudaStream_t stream);
+
+/// Sums over rows (sample, pixel) that blocks take apart and the last of them adds up: two numbers per channel.
+struct RowSums {
+  float2* partial;   // scratch for row_sums_room() pairs
+  int32_t* tickets;  // room for ticket_room per slot; zero before and after
+};
+constexpr int ticket_room = 256;
+int64_t row_sums_room(int slots, int batch, int pixels, int channels);
+
+/// The statistics of the norm behind a convolution, taken while its result is on the chip: mean and 1/σ of each
+/// channel; the running ones move along.
+struct NormForward {
+  RowSums sums;
+  NormTensors tensors;
+  float2* statistics;
+};
+/// The first half of the backward pass through a norm, taken while the gradient g of its output is on the chip: g is
+/// masked by the ReLU (which is also what a residual receives), Σ g and Σ g x̂ are the gradients of bias and weight.
+struct NormBackward {
+  RowSums sums;
+  const void* input;         // x; null: there is a bias and no norm, and so are means and gradient_weight
+  const void* output;        // behind the ReLU; null: there is none
+  const float2* statistics;  // x̂ = (x − mean) / σ
+  float2* means;             // of g and g x̂, for norm_backward
+  float *gradient_weight, *gradient_bias;
+  int64_t gradient_stride;
+};
+
+/// The three products of a convolution. Each can be cut into tiles in several ways, known by number; which is fastest
+/// depends on the shape and the device (tile_choice.h).
+enum class Pass { forward, input_gradient, weight_gradient };
+int tiles_of(Precision precision);
+/// A fair choice without measuring.
+int usual_tile(Pass pass, const ConvolutionShape& shape);
+
+// Convolutions, T by precision. `weight` is what is read: the bf16 copy or the float weights.
+/// `norm`: of the norm behind it, in training; else null.
+void convolve(Precision precision, const ConvolutionShape& shape, const int32_t* counts, const void* input,
+              const void* weight, int64_t weight_stride, void* output, const NormForward* norm, int tile,
+              cudaStream_t stream);
+/// `norm`: of the norm that made the input, where this completes its output's gradient; else null.
+void convolve_input_gradient(Precision precision, const ConvolutionShape& shape, const int32_t* counts,
+                             const void* output_gradient, const void* weight, int64_t weight_stride,
+                             void* input_gradient, bool accumulate, const NormBackward* norm, int tile,
+                             cudaStream_t stream);
+/// Computes the gradient of the weights and takes SGD's step with it while it is still on the chip.
+void convolve_and_step(Precision precision, const ConvolutionShape& shape, const int32_t* counts, const void* input,
+                       const void* output_gradient, const SlotTensor& tensor, const SgdRule& rule, int tile,
+                       cudaStream_t stream);
+/// The gradient alone, into gradient[slot · stride + …].
+void convolve_weight_gradient(Precision precision, const ConvolutionShape& shape, const int32_t* counts,
+                              const void* input, const void* output_gradient, float* gradient, int64_t stride, int tile,
+                              cudaStream_t stream);
+
 void norm_running_statistics(const NormShape& shape, const NormTensors& tensors, float2* statistics,
                              cudaStream_t stream);
 void norm_apply(Precision precision, const NormShape& shape, const int32_t* counts, const void* input,
                 const float2* statistics, const NormTensors& tensors, const void* residual, bool relu, void* output,
                 cudaStream_t stream);
-/// Chunks of rows that the backward pass sums apart; scratch is float2 [slot][channel][norm_chunks].
-constexpr int norm_chunks = 32;
-/// `output_gradient` is left multiplied by ReLU's mask: that is what the residual receives. gradient_weight and
-/// gradient_bias have the slot stride `gradient_stride`.
+/// What NormBackward says, where no convolution does it in passing.
+void norm_backward_sums(Precision precision, const NormShape& shape, const int32_t* counts, void* output_gradient,
+                        const NormBackward& norm, cudaStream_t stream);
+/// The second half: the gradient of the norm's input.
 void norm_backward(Precision precision, const NormShape& shape, const int32_t* counts, const void* input,
-                   const float2* statistics, const NormTensors& tensors, bool relu, const void* output,
-                   void* output_gradient, float2* scratch, float2* sums, float* gradient_weight, float* gradient_bias,
-                   int64_t gradient_stride, void* input_gradient, cudaStream_t stream);
+                   const float2* statistics, const NormTensors& tensors, const float2* means,
+                   const void* output_gradient, void* input_gradient, cudaStream_t stream);
 
+/// Multiplies by what dropout_factors() says for the layer (model/network.h); may work in place.
+void dropout(Precision precision, const NormShape& shape, const int32_t* counts, const RoundPlan& plan, int layer,
+             float rate, const void* input, void* output, cudaStream_t stream);
 /// `which` remembers the winner of each window.
 void max_pool(Precision precision, const ConvolutionShape& shape, const int32_t* counts, const void* input,
               void* output, uint8_t* which, cudaStream_t stream);
@@ -122,6 +152,33 @@ void global_average(Precision precision, const NormShape& shape, const int32_t* 
                     float* features, cudaStream_t stream);
 void global_average_backward(Precision precision, const NormShape& shape, const int32_t* counts,
                              const float* feature_gradient, void* input_gradient, cudaStream_t stream);
+
+/// A linear head with its loss, and the balancer on it, forward and backward: what some sixty small kernels would do.
+/// As softmax_loss, sigmoid_loss, control and balance do (objective/), which are its oracle.
+struct HeadTask {
+  int slots, batch, classes, features;
+  const float* input;          // features [slot][sample][feature]
+  float* input_gradient;       // null: the head is detached
+  bool accumulate;             // adds to input_gradient
+  const float *weight, *bias;  // slot stride weight_stride; bias may be null
+  int64_t weight_stride;
+  float scale;                             // multiplies the logits
+  float *gradient_weight, *gradient_bias;  // null: frozen
+  int64_t gradient_stride;
+  const int64_t* labels;  // [slot][sample]
+  const int32_t* counts;
+  float* loss;  // [slot]; null: nobody asks
+  bool sigmoid;
+  bool balanced;
+  double kp, ki, kd, gamma, log_delta, zeta, target, clamp;
+  double *positive, *negative, *error, *error_sum, *output;  // [slot][class]
+  const float* prior;                                        // [slot][class]; null: no class is exempt
+  const float* uniforms;                                     // [slot][uniforms_stride]
+  int uniforms_stride;
+};
+/// Whether a block's shared memory holds it.
+bool head_fits(int batch, int classes);
+void train_head(const HeadTask& task, cudaStream_t stream);
 
 /// SGD over `size` weights of every slot that has samples. `factor` scales the gradient of each slot; null: 1.
 void sgd_step(const SlotTensor& tensor, int64_t size, const float* gradient, int64_t gradient_stride,

@@ -1,14 +1,13 @@
 /// BatchNorm over each slot's own batch, with what follows it. A thread owns one 16-byte vector of channels and walks
-/// over rows (sample, pixel); sums over rows are first taken per chunk of rows (those of the forward pass by the
-/// convolution, while it holds them), then in double over the chunks, always in the same order.
+/// over rows (sample, pixel). Most sums over rows are taken by convolutions, while they hold what is summed.
 #include "device.cuh"
+#include "row_sums.cuh"
 
 namespace fedgrab::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr float momentum = 0.1F;
-constexpr float epsilon = 1e-5F;
+constexpr int most_chunks = 32;  // of rows that are summed apart
 
 /// Lanes of a block side by side in a row; the other factor of `threads` is rows.
 template <class T>
@@ -50,10 +49,11 @@ dim3 grid_for(const Geometry& g) {
               g.shape.slots);
 }
 
-/// Sums two numbers per channel over the block's rows and writes them as this chunk's.
+/// Sums two numbers per channel over the block's rows, then over all blocks.
 template <int V>
-__device__ void write_partial(const Geometry& g, float (&first)[V], float (&second)[V], float2* scratch) {
+__device__ void sum_rows(const Geometry& g, int rows, float (&first)[V], float (&second)[V], const NormBackward& norm) {
   __shared__ float2 partial[threads / 32][32 * V];
+  __shared__ double2 scratch[threads];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int i = 0; i < V; ++i)
@@ -64,52 +64,25 @@ __device__ void write_partial(const Geometry& g, float (&first)[V], float (&seco
   if (lane < g.lanes)
     for (int i = 0; i < V; ++i) partial[warp][lane * V + i] = make_float2(first[i], second[i]);
   __syncthreads();
-  const int width = g.lanes * V;
+  const int width = g.lanes * V, slot = static_cast<int>(blockIdx.z);
+  const BlockOfRows block{slot,
+                          g.shape.channels,
+                          static_cast<int>(blockIdx.y) * width,
+                          width,
+                          static_cast<int>(blockIdx.x),
+                          (rows + g.rows_per_chunk - 1) / g.rows_per_chunk,
+                          static_cast<int>(blockIdx.y)};
   for (int c = threadIdx.x; c < width; c += threads) {
     float2 total = partial[0][c];
     for (int w = 1; w < threads / 32; ++w) {
       total.x += partial[w][c].x;
       total.y += partial[w][c].y;
     }
-    const int channel = static_cast<int>(blockIdx.y) * width + c;
-    scratch[(int64_t{blockIdx.z} * g.shape.channels + channel) * norm_chunks + blockIdx.x] = total;
+    partial_at(norm.sums, block, gridDim.x, block.index)[c] = total;
   }
-}
-
-/// Over the chunks of one channel, by one warp, in double. Valid in every lane.
-__device__ double2 sum_chunks(const float2* sums, int chunks) {
-  double2 total{0, 0};
-  for (int i = static_cast<int>(threadIdx.x) % 32; i < chunks; i += 32) {
-    total.x += sums[i].x;
-    total.y += sums[i].y;
-  }
-  for (int offset = 16; offset > 0; offset /= 2) {
-    total.x += __shfl_xor_sync(0xFFFFFFFFU, total.x, offset);
-    total.y += __shfl_xor_sync(0xFFFFFFFFU, total.y, offset);
-  }
-  return total;
-}
-
-__global__ void finish_statistics(NormShape shape, const int32_t* counts, const float2* all_sums, int stride,
-                                  NormTensors t, float2* statistics) {
-  const int at = (static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x)) / 32;
-  if (at >= shape.slots * shape.channels) return;
-  const int slot = at / shape.channels, channel = at % shape.channels;
-  const int rows = counts[slot] * shape.pixels;
-  if (rows == 0) return;
-  const double2 sums = sum_chunks(all_sums + int64_t{at} * stride, (rows + rows_per_sum - 1) / rows_per_sum);
-  if (threadIdx.x % 32 != 0) return;
-  float& running_mean = t.running_mean[slot * t.stride + channel];
-  float& running_var = t.running_var[slot * t.stride + channel];
-  if (rows == 1) {  // one value has no variance: the running statistics serve, and stay
-    statistics[at] = make_float2(running_mean, rsqrtf(running_var + epsilon));
-    return;
-  }
-  const double mean = sums.x / rows;
-  const double variance = max(sums.y / rows - mean * mean, 0.0);
-  running_mean = (1 - momentum) * running_mean + momentum * static_cast<float>(mean);
-  running_var = (1 - momentum) * running_var + momentum * static_cast<float>(variance * rows / (rows - 1));
-  statistics[at] = make_float2(static_cast<float>(mean), static_cast<float>(1 / sqrt(variance + epsilon)));
+  if (is_last_block(norm.sums, block))
+    add_up(norm.sums, block, gridDim.x, scratch,
+           [&](int channel, double2 sums) { finish_backward(norm, slot, g.shape.channels, channel, rows, sums); });
 }
 
 __global__ void running_statistics(NormShape shape, NormTensors t, float2* statistics) {
@@ -117,7 +90,7 @@ __global__ void running_statistics(NormShape shape, NormTensors t, float2* stati
   if (at >= shape.slots * shape.channels) return;
   const int64_t place = at / shape.channels * t.stride + at % shape.channels;
   statistics[at] = make_float2(t.running_mean[place],
-                               static_cast<float>(1 / sqrt(static_cast<double>(t.running_var[place]) + epsilon)));
+                               static_cast<float>(1 / sqrt(static_cast<double>(t.running_var[place]) + norm_epsilon)));
 }
 
 template <class T>
@@ -132,9 +105,12 @@ __global__ void __launch_bounds__(threads)
   float scale[V], shift[V];
 #pragma unroll
   for (int i = 0; i < V; ++i) {
+    shift[i] = t.bias[slot * t.stride + channel + i];
+    scale[i] = 1;
+    if (t.weight == nullptr) continue;
     const float2 s = statistics[int64_t{slot} * g.shape.channels + channel + i];
     scale[i] = t.weight[slot * t.stride + channel + i] * s.y;
-    shift[i] = t.bias[slot * t.stride + channel + i] - s.x * scale[i];
+    shift[i] -= s.x * scale[i];
   }
   for (int row = g.first_row(), last = g.last_row(rows); row < last; row += g.row_threads()) {
     const int64_t at = base + int64_t{row} * g.shape.channels;
@@ -151,99 +127,93 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Σ g and Σ g x̂, where g is the gradient behind the ReLU.
+/// Masks g by the ReLU; Σ g and Σ g x̂.
 template <class T>
 __global__ void __launch_bounds__(threads)
-    sum_backward(Geometry g, const int32_t* counts, const T* input, const float2* statistics, const T* output,
-                 const T* gradient, float2* scratch) {
+    sum_backward(Geometry g, const int32_t* counts, T* gradient, const NormBackward norm) {
+  constexpr int V = chunk<T>;
+  const int slot = blockIdx.z, rows = counts[slot] * g.shape.pixels;
+  if (static_cast<int>(blockIdx.x) * g.rows_per_chunk >= rows) return;
+  const int channel = g.channel(V);
+  const int64_t base = int64_t{slot} * g.shape.batch * g.shape.pixels * g.shape.channels + channel;
+  const bool with_norm = norm.input != nullptr;
+  float2 s[V];
+  float sum[V] = {}, product[V] = {};
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    if (with_norm) s[i] = norm.statistics[int64_t{slot} * g.shape.channels + channel + i];
+  for (int row = g.first_row(), last = g.last_row(rows); row < last; row += g.row_threads()) {
+    const int64_t at = base + int64_t{row} * g.shape.channels;
+    Vector<T> x;
+    if (with_norm) x = *reinterpret_cast<const Vector<T>*>(static_cast<const T*>(norm.input) + at);
+    auto d = *reinterpret_cast<const Vector<T>*>(gradient + at);
+    Vector<T> y;
+    if (norm.output != nullptr) y = *reinterpret_cast<const Vector<T>*>(static_cast<const T*>(norm.output) + at);
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (norm.output != nullptr && !(to_float(y.values[i]) > 0)) d.values[i] = from_float<T>(0);
+      const float value = to_float(d.values[i]);
+      sum[i] += value;
+      if (with_norm) product[i] += value * (to_float(x.values[i]) - s[i].x) * s[i].y;
+    }
+    if (norm.output != nullptr) *reinterpret_cast<Vector<T>*>(gradient + at) = d;
+  }
+  sum_rows<V>(g, rows, sum, product, norm);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    apply_backward(Geometry g, const int32_t* counts, const T* input, const float2* statistics, NormTensors t,
+                   const float2* means, const T* gradient, T* input_gradient) {
   constexpr int V = chunk<T>;
   const int slot = blockIdx.z, rows = counts[slot] * g.shape.pixels;
   if (static_cast<int>(blockIdx.x) * g.rows_per_chunk >= rows) return;
   const int channel = g.channel(V);
   const int64_t base = int64_t{slot} * g.shape.batch * g.shape.pixels * g.shape.channels + channel;
   float2 s[V];
-  float sum[V] = {}, product[V] = {};
-#pragma unroll
-  for (int i = 0; i < V; ++i) s[i] = statistics[int64_t{slot} * g.shape.channels + channel + i];
-  for (int row = g.first_row(), last = g.last_row(rows); row < last; row += g.row_threads()) {
-    const int64_t at = base + int64_t{row} * g.shape.channels;
-    const auto x = *reinterpret_cast<const Vector<T>*>(input + at);
-    const auto d = *reinterpret_cast<const Vector<T>*>(gradient + at);
-    Vector<T> y;
-    if (output != nullptr) y = *reinterpret_cast<const Vector<T>*>(output + at);
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const bool passes = output == nullptr || to_float(y.values[i]) > 0;
-      const float value = passes ? to_float(d.values[i]) : 0;
-      sum[i] += value;
-      product[i] += value * (to_float(x.values[i]) - s[i].x) * s[i].y;
-    }
-  }
-  write_partial<V>(g, sum, product, scratch);
-}
-
-__global__ void finish_sums(Geometry g, const int32_t* counts, const float2* scratch, float2* sums, float* weight,
-                            float* bias, int64_t stride) {
-  const int at = (static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x)) / 32;
-  if (at >= g.shape.slots * g.shape.channels) return;
-  const int slot = at / g.shape.channels, channel = at % g.shape.channels;
-  const int rows = counts[slot] * g.shape.pixels;
-  if (rows == 0) return;
-  const double2 total =
-      sum_chunks(scratch + int64_t{at} * norm_chunks, (rows + g.rows_per_chunk - 1) / g.rows_per_chunk);
-  if (threadIdx.x % 32 != 0) return;
-  bias[slot * stride + channel] = static_cast<float>(total.x);
-  weight[slot * stride + channel] = static_cast<float>(total.y);
-  // Under the running statistics nothing flows through mean and variance.
-  sums[at] = rows == 1 ? make_float2(0, 0)
-                       : make_float2(static_cast<float>(total.x / rows), static_cast<float>(total.y / rows));
-}
-
-template <class T>
-__global__ void __launch_bounds__(threads)
-    apply_backward(Geometry g, const int32_t* counts, const T* input, const float2* statistics, NormTensors t,
-                   const T* output, T* gradient, const float2* sums, T* input_gradient) {
-  constexpr int V = chunk<T>;
-  const int slot = blockIdx.z, rows = counts[slot] * g.shape.pixels;
-  if (static_cast<int>(blockIdx.x) * g.rows_per_chunk >= rows) return;
-  const int channel = g.channel(V);
-  const int64_t base = int64_t{slot} * g.shape.batch * g.shape.pixels * g.shape.channels + channel;
-  float2 s[V], mean[V];
-  float scale[V];
+  float scale[V], mean[V], slope[V];
 #pragma unroll
   for (int i = 0; i < V; ++i) {
     const int64_t c = int64_t{slot} * g.shape.channels + channel + i;
     s[i] = statistics[c];
-    mean[i] = sums[c];
+    mean[i] = means[c].x;
+    slope[i] = means[c].y * s[i].y;
     scale[i] = t.weight[slot * t.stride + channel + i] * s[i].y;
   }
   for (int row = g.first_row(), last = g.last_row(rows); row < last; row += g.row_threads()) {
     const int64_t at = base + int64_t{row} * g.shape.channels;
     const auto x = *reinterpret_cast<const Vector<T>*>(input + at);
-    auto d = *reinterpret_cast<const Vector<T>*>(gradient + at);
-    Vector<T> y, result;
-    if (output != nullptr) y = *reinterpret_cast<const Vector<T>*>(output + at);
+    const auto d = *reinterpret_cast<const Vector<T>*>(gradient + at);
+    Vector<T> result;
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      if (output != nullptr && !(to_float(y.values[i]) > 0)) d.values[i] = from_float<T>(0);
-      const float hat = (to_float(x.values[i]) - s[i].x) * s[i].y;
-      result.values[i] = from_float<T>(scale[i] * (to_float(d.values[i]) - mean[i].x - hat * mean[i].y));
-    }
+    for (int i = 0; i < V; ++i)
+      result.values[i] =
+          from_float<T>(scale[i] * (to_float(d.values[i]) - mean[i] - (to_float(x.values[i]) - s[i].x) * slope[i]));
     *reinterpret_cast<Vector<T>*>(input_gradient + at) = result;
-    if (output != nullptr) *reinterpret_cast<Vector<T>*>(gradient + at) = d;
   }
+}
+
+template <class T>
+__global__ void drop(NormShape s, const int32_t* counts, RoundPlan plan, int layer, float rate, const T* input,
+                     T* output) {
+  const int slot = blockIdx.y;
+  const int64_t item = int64_t{blockIdx.x} * threads + threadIdx.x;  // [sample][pixel][channel]
+  const int channel = static_cast<int>(item % s.channels);
+  const int64_t row = item / s.channels, sample = row / s.pixels;
+  if (sample >= counts[slot]) return;
+  const int64_t place = (sample * s.channels + channel) * s.pixels + row % s.pixels;  // [sample][channel][pixel]
+  const uint4 words =
+      philox({static_cast<uint32_t>(layer) << 24 | static_cast<uint32_t>(place / 4), static_cast<uint32_t>(*plan.step),
+              *plan.round, static_cast<uint32_t>(plan.clients[slot])},
+             plan.dropout_key);
+  const float unit = static_cast<float>(word_of(words, static_cast<int>(place % 4)) >> 8) * 0x1.0p-24F;
+  const int64_t at = int64_t{slot} * s.batch * s.pixels * s.channels + item;
+  output[at] = from_float<T>(unit < rate ? 0 : to_float(input[at]) * (1 / (1 - rate)));
 }
 
 constexpr int reduction_passes = 8, elementwise_passes = 4;
 
 }  // namespace
-
-void norm_statistics(const NormShape& shape, const int32_t* counts, const float2* sums, const NormTensors& tensors,
-                     float2* statistics, cudaStream_t stream) {
-  finish_statistics<<<ceil_div(int64_t{shape.slots} * shape.channels * 32, threads), threads, 0, stream>>>(
-      shape, counts, sums, sums_per_channel(shape.batch, shape.pixels), tensors, statistics);
-  check_launch("finish_statistics");
-}
 
 void norm_running_statistics(const NormShape& shape, const NormTensors& tensors, float2* statistics,
                              cudaStream_t stream) {
@@ -264,24 +234,36 @@ void norm_apply(Precision precision, const NormShape& shape, const int32_t* coun
   });
 }
 
-void norm_backward(Precision precision, const NormShape& shape, const int32_t* counts, const void* input,
-                   const float2* statistics, const NormTensors& tensors, bool relu, const void* output,
-                   void* output_gradient, float2* scratch, float2* sums, float* gradient_weight, float* gradient_bias,
-                   int64_t gradient_stride, void* input_gradient, cudaStream_t stream) {
+void dropout(Precision precision, const NormShape& shape, const int32_t* counts, const RoundPlan& plan, int layer,
+             float rate, const void* input, void* output, cudaStream_t stream) {
   by_precision(precision, [&](auto zero) {
     using T = decltype(zero);
-    const auto* const masked_by = relu ? static_cast<const T*>(output) : nullptr;
-    auto g = geometry_for<T>(shape, norm_chunks, reduction_passes);
-    sum_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics,
-                                                            masked_by, static_cast<const T*>(output_gradient), scratch);
+    const int64_t items = int64_t{shape.batch} * shape.pixels * shape.channels;
+    drop<T><<<dim3(ceil_div(items, threads), shape.slots), threads, 0, stream>>>(
+        shape, counts, plan, layer, rate, static_cast<const T*>(input), static_cast<T*>(output));
+    check_launch("drop");
+  });
+}
+
+void norm_backward_sums(Precision precision, const NormShape& shape, const int32_t* counts, void* output_gradient,
+                        const NormBackward& norm, cudaStream_t stream) {
+  by_precision(precision, [&](auto zero) {
+    using T = decltype(zero);
+    const auto g = geometry_for<T>(shape, most_chunks, reduction_passes);
+    sum_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<T*>(output_gradient), norm);
     check_launch("sum_backward");
-    finish_sums<<<ceil_div(int64_t{shape.slots} * shape.channels * 32, threads), threads, 0, stream>>>(
-        g, counts, scratch, sums, gradient_weight, gradient_bias, gradient_stride);
-    check_launch("finish_sums");
-    g = geometry_for<T>(shape, 0, elementwise_passes);
+  });
+}
+
+void norm_backward(Precision precision, const NormShape& shape, const int32_t* counts, const void* input,
+                   const float2* statistics, const NormTensors& tensors, const float2* means,
+                   const void* output_gradient, void* input_gradient, cudaStream_t stream) {
+  by_precision(precision, [&](auto zero) {
+    using T = decltype(zero);
+    const auto g = geometry_for<T>(shape, 0, elementwise_passes);
     apply_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics,
-                                                              tensors, masked_by, static_cast<T*>(output_gradient),
-                                                              sums, static_cast<T*>(input_gradient));
+                                                              tensors, means, static_cast<const T*>(output_gradient),
+                                                              static_cast<T*>(input_gradient));
     check_launch("apply_backward");
   });
 }

@@ -11,6 +11,7 @@
 #include "device_layout.h"
 #include "fedgrab/model/model.h"
 #include "kernels.h"
+#include "tile_choice.h"
 
 namespace fedgrab::cuda {
 
@@ -19,6 +20,7 @@ struct SlotWeights {
   torch::Tensor values;    // float
   torch::Tensor velocity;  // float; undefined where nothing is trained
   torch::Tensor copy;      // bf16; undefined in the float precisions
+  torch::Tensor tickets;   // of kernels that sum over rows; undefined where nothing is trained
 
   SlotWeights() = default;
   SlotWeights(int64_t slots, int64_t size, Precision precision, bool trained);
@@ -42,7 +44,8 @@ struct Update {
 
 class SlotNetwork {
  public:
-  SlotNetwork(std::shared_ptr<const Model> model, Precision precision);
+  /// `tiles` outlives it.
+  SlotNetwork(std::shared_ptr<const Model> model, Precision precision, TileChoice& tiles);
 
   const DeviceLayout& layout() const { return layout_; }
   Precision precision() const { return precision_; }
@@ -54,8 +57,9 @@ class SlotNetwork {
 
   /// What backward() needs of a forward pass.
   struct Tape {
+    RoundPlan plan;                     // given: where dropout finds its numbers
     std::vector<torch::Tensor> values;  // by operation
-    std::vector<torch::Tensor> extra;   // sums of a convolution, statistics of a norm, winners of a pool
+    std::vector<torch::Tensor> extra;   // statistics of a norm, winners of a pool
   };
   /// images [slots, batch, height, width, channels] → features [slots, batch, features], float. With a tape: batch
   /// statistics; without: running statistics.
@@ -65,25 +69,33 @@ class SlotNetwork {
                 const torch::Tensor& feature_gradient, Update& update) const;
 
  private:
-  enum class Kind { convolution, norm, max_pool, global_average };
+  enum class Kind { convolution, norm, bias, max_pool, dropout, global_average };
   struct Operation {
     Kind kind;
-    int input;          // operation whose output it reads; -1: the images
-    int residual = -1;  // norm: added before the ReLU
-    bool relu = false;  // norm
+    int input;              // operation whose output it reads; -1: the images
+    int residual = -1;      // norm: added before the ReLU
+    bool relu = false;      // norm, bias
+    int norm = -1;          // convolution: the norm that alone reads it
+    int completed_by = -1;  // norm: the operation that in the backward pass is the last to add to its gradient
     int64_t in = 0, out = 0, height = 0, width = 0, out_height = 0, out_width = 0;
     int64_t kernel = 1, stride = 1, padding = 0;
+    bool linear = false;  // a convolution that reads its input as one pixel
+    int layer = 0;        // in the architecture
+    double rate = 0;      // dropout
     std::string name;
   };
-  void compile();
+  std::map<std::string, ConvolutionWeight> convolution_weights() const;
+  static std::vector<Operation> compile(const Architecture& architecture);
   ConvolutionShape convolution_shape(const Operation& op, int64_t slots, int64_t batch) const;
   NormShape norm_shape(const Operation& op, int64_t slots, int64_t batch) const;
   NormTensors norm_tensors(const Operation& op, const SlotWeights& weights) const;
+  torch::Tensor row_sums(const NormShape& shape) const;
 
   std::shared_ptr<const Model> model_;
   Precision precision_;
-  DeviceLayout layout_;
   std::vector<Operation> operations_;
+  DeviceLayout layout_;
+  TileChoice& tiles_;
 };
 
 }  // namespace fedgrab::cuda

@@ -5,33 +5,40 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "../cohort.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
 #include "fedgrab/data/batch.h"
 #include "fedgrab/model/head.h"
+#include "fedgrab/objective/balancer.h"
 
 namespace fedgrab::cuda {
 namespace {
-
-cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
 torch::TensorOptions on_device(torch::ScalarType type) {
   return torch::TensorOptions().dtype(type).device(torch::kCUDA);
 }
 
+constexpr int64_t steps_at_once = 8;  // that are started together
+constexpr int64_t steps_ahead = 32;   // in flight while more are started, at most
+
 }  // namespace
 
-DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation) {
+DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation,
+                           bool stream_it)
+    : streamed(stream_it) {
   const auto shape = split.images.shape;
-  pixels = torch::from_blob(const_cast<uint8_t*>(split.images.bytes.data()),
-                            {static_cast<int64_t>(split.images.bytes.size())}, torch::kByte)
-               .cuda();
+  if (!streamed)
+    pixels = torch::from_blob(const_cast<uint8_t*>(split.images.bytes.data()),
+                              {static_cast<int64_t>(split.images.bytes.size())}, torch::kByte)
+                 .cuda();
   labels = torch::tensor(split.labels, torch::kInt).cuda();
   const auto tables = byte_tables(normalisation, shape.channels);
   table = torch::from_blob(const_cast<float*>(tables.front().data()), {shape.channels, 256}).cuda();
-  source = {pixels.data_ptr<uint8_t>(),
+  source = {streamed ? nullptr : pixels.data_ptr<uint8_t>(),
+            0,
             labels.data_ptr<int32_t>(),
             table.data_ptr<float>(),
             static_cast<int>(shape.channels),
@@ -71,7 +78,7 @@ SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& netw
       longest_(1),
       batch_(largest_batch(federation.train, federation.partition)),
       weights_(slots, network.layout().size(), network.precision(), true),
-      update_{.side = c10::cuda::getStreamFromPool(priority)} {
+      update_{.side = c10::cuda::getStreamFromPool(std::min(priority + 1, 0))} {
   for (const auto& own : federation.partition) longest_ = std::max(longest_, static_cast<int64_t>(own.size()));
   const auto& train = federation.train;
   const auto shape = federation.data.shape();
@@ -94,6 +101,7 @@ SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& netw
   clip_scratch_ = zeros({slots, 64}, torch::kDouble);
   clip_factor_ = zeros({slots}, torch::kFloat);
   const auto& layout = network.layout();
+  if (data.streamed) feed_ = std::make_unique<ImageFeed>(federation.data.train.images, steps_at_once * slots * batch_);
   update_.fused = train.clip <= 0;  // a norm needs the whole gradient first
   update_.first = update_.fused ? layout.convolutions() : 0;
   update_.gradient = zeros({slots, std::max<int64_t>(layout.trained() - update_.first, 1)}, torch::kFloat);
@@ -108,13 +116,14 @@ RoundPlan SlotTraining::plan() const {
           reinterpret_cast<const uint32_t*>(round_.data_ptr<int32_t>()),
           Random(seed, Purpose::augment).key(),
           Random(seed, Purpose::gate).key(),
+          Random(seed, Purpose::dropout).key(),
           static_cast<int>(slots_),
           static_cast<int>(batch_),
           static_cast<int>(federation_.train.local_epochs),
           static_cast<int>(longest_)};
 }
 
-int64_t SlotTraining::begin(const std::vector<SlotClient>& clients, int64_t round) {
+void SlotTraining::begin(const std::vector<SlotClient>& clients, int64_t round) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
   const Recipe recipe = recipe_of(clients.front().rule);
   for (const auto& client : clients)
@@ -130,13 +139,48 @@ int64_t SlotTraining::begin(const std::vector<SlotClient>& clients, int64_t roun
   load(clients);
   load_memory(clients);
   prepare_round(clients, round);
-  return steps_of(clients.front());
+  steps_ = steps_of(clients.front());
+  started_ = done_ = 0;
+  marks_.clear();
 }
 
-void SlotTraining::start_step() {
+void SlotTraining::start_steps() {
   const c10::cuda::CUDAStreamGuard guard(stream_);
-  graph_->replay();
+  const int64_t count = std::min(steps_at_once, steps_ - started_);
+  const auto half = static_cast<size_t>(started_ / steps_at_once % 2);
+  if (feed_) feed_images(count);
+  for (int64_t i = 0; i < count; ++i) graph_->replay();
+  if (feed_) feed_->read(half);
+  started_ += count;
+  marks_.emplace_back(started_, at::cuda::CUDAEvent());
+  marks_.back().second.record(stream_);
 }
+
+void SlotTraining::feed_images(int64_t steps) {
+  std::vector<int64_t> images(static_cast<size_t>(steps * slots_ * batch_), -1);
+  for (int64_t step = started_; step < started_ + steps; ++step)
+    for (size_t slot = 0; slot < host_samples_.size(); ++slot) {
+      const int64_t samples = host_samples_[slot], per_epoch = (samples + batch_ - 1) / batch_;
+      if (samples == 0 || step >= per_epoch * federation_.train.local_epochs) continue;
+      const int64_t first = step % per_epoch * batch_;
+      const auto* order = host_order_[static_cast<int64_t>(slot)][step / per_epoch].data_ptr<int32_t>() + first;
+      const int64_t place = ((step - started_) * slots_ + static_cast<int64_t>(slot)) * batch_;
+      std::copy_n(order, std::min(batch_, samples - first), images.begin() + place);
+    }
+  feed_->fill(static_cast<size_t>(started_ / steps_at_once % 2), images);
+}
+
+int64_t SlotTraining::steps_in_flight() {
+  for (; !marks_.empty() && marks_.front().second.query(); marks_.pop_front()) done_ = marks_.front().first;
+  return started_ - done_;
+}
+
+bool SlotTraining::can_start() {
+  // Streamed images have room for the steps that run and for the next.
+  return started_ < steps_ && steps_in_flight() <= (feed_ ? steps_at_once : steps_ahead);
+}
+
+bool SlotTraining::done() { return started_ == steps_ && steps_in_flight() == 0; }
 
 void SlotTraining::finish() {
   const c10::cuda::CUDAStreamGuard guard(stream_);
@@ -166,13 +210,14 @@ void SlotTraining::load(const std::vector<SlotClient>& clients) {
   priors_.resize(clients.front().rule.heads.size());
   while (others_.size() < clients.front().rule.others.size())
     others_.emplace_back(slots_, layout.size(), network_.precision(), false);
+  bool alike = true;  // all start from the same weights
   // What is small goes over in one copy for all: each would cost as much as a step.
   std::vector<torch::Tensor> counts;
   std::vector<std::vector<torch::Tensor>> priors(priors_.size());
   for (size_t i = 0; i < clients.size(); ++i) {
     const auto slot = static_cast<int64_t>(i);
     const auto& [view, start, rule] = clients[i];
-    weights_.values[slot].copy_(start);
+    if (start.data_ptr() != clients.front().start.data_ptr()) alike = false;
     if (corrected) update_.correction[slot].copy_(layout.from_state(rule.correction.cuda()));
     if (rule.class_weights.defined()) class_weights_[slot].copy_(rule.class_weights);
     counts.push_back(rule.class_sizes.defined()
@@ -183,6 +228,11 @@ void SlotTraining::load(const std::vector<SlotClient>& clients) {
     for (size_t head = 0; head < rule.heads.size(); ++head)
       if (rule.heads[head].prior.defined()) priors[head].push_back(rule.heads[head].prior);
   }
+  const auto used = static_cast<int64_t>(clients.size());
+  if (alike)
+    weights_.values.narrow(0, 0, used).copy_(clients.front().start.unsqueeze(0));
+  else
+    for (int64_t slot = 0; slot < used; ++slot) weights_.values[slot].copy_(clients[static_cast<size_t>(slot)].start);
   const auto into = [&](torch::Tensor& rows, const std::vector<torch::Tensor>& values) {
     if (!rows.defined()) rows = torch::zeros_like(class_counts_);
     rows.narrow(0, 0, static_cast<int64_t>(values.size())).copy_(torch::stack(values));
@@ -224,7 +274,7 @@ void SlotTraining::prepare_round(const std::vector<SlotClient>& clients, int64_t
   step_.zero_();
   loss_sum_.zero_();
   first_bad_.zero_();
-  if (federation_.train.sampling != "shuffled") {
+  if (federation_.train.sampling != "shuffled" || feed_) {
     auto order = torch::zeros(order_.sizes(), torch::kInt);
     for (size_t i = 0; i < clients.size(); ++i) {
       const auto& mine = federation_.partition[static_cast<size_t>(clients[i].view.client)];
@@ -235,6 +285,8 @@ void SlotTraining::prepare_round(const std::vector<SlotClient>& clients, int64_t
       }
     }
     order_.copy_(order);
+    host_order_ = order;
+    host_samples_.assign(samples.data_ptr<int32_t>(), samples.data_ptr<int32_t>() + clients.size());
     return;
   }
   auto keys = torch::empty(order_.sizes(), on_device(torch::kLong));
@@ -249,7 +301,7 @@ void SlotTraining::record_step() {
   samples_.zero_();
   step_.zero_();
   memory_.clear();
-  int64_t numbers = 1;
+  int64_t numbers = 0;
   for (const auto& head : recipe_.heads)
     for (const auto* objective : {head.objective, head.backbone})
       if (objective != nullptr) numbers = std::max(numbers, objective->uniforms(batch_, federation_.model->classes));
@@ -273,7 +325,7 @@ void SlotTraining::record_step() {
   graph_ = std::move(graph);
 }
 
-torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
+torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Tensor& loss) {
   const auto& model = *federation_.model;
   const auto& layout = network_.layout();
   const auto shared = features.detach().requires_grad_();
@@ -282,7 +334,7 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
   batch.uniforms = uniforms_;
   if (recipe_.class_weights) batch.weights = class_weights_.gather(1, labels_);
   std::vector<torch::Tensor> roots, gradients;
-  torch::Tensor feature_gradient, loss;
+  torch::Tensor feature_gradient;
   std::vector<std::pair<int64_t, torch::Tensor>> leaves;  // offset in the layout, leaf
   for (size_t i = 0; i < recipe_.heads.size(); ++i) {
     const Head& head = model.heads[i];
@@ -324,11 +376,75 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features) {
     feature_gradient = feature_gradient.defined() ? feature_gradient + shared.grad() : shared.grad();
   if (!feature_gradient.defined()) feature_gradient = torch::zeros_like(features);
   if (!loss.defined()) loss = torch::zeros({slots_}, on_device(torch::kFloat));
-  if (recipe_.feature_term != nullptr) feature_gradient = feature_gradient + compare_features(features, loss);
-  finish_step(loss.to(torch::kFloat).contiguous().data_ptr<float>(), counts_.data_ptr<int32_t>(),
-              static_cast<int>(slots_), loss_sum_.data_ptr<double>(), first_bad_.data_ptr<int32_t>(),
-              step_.data_ptr<int32_t>(), stream());
+  loss = loss.to(torch::kFloat).contiguous();
   return feature_gradient.contiguous();
+}
+
+bool SlotTraining::heads_fit_kernel() const {
+  const auto& model = *federation_.model;
+  if (recipe_.class_weights || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes))) return false;
+  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
+    const HeadRule& rule = recipe_.heads[i];
+    const Head& head = model.heads[i];
+    if (head.kind != HeadKind::linear || head.projected || rule.backbone != nullptr) return false;
+    if (rule.objective == nullptr || !rule.objective->kernel_form()) return false;
+  }
+  return true;
+}
+
+torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features, torch::Tensor& loss) {
+  const auto& model = *federation_.model;
+  auto feature_gradient = torch::empty_like(features);
+  loss = torch::empty({slots_}, on_device(torch::kFloat));
+  bool started = false;
+  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
+    const Head& head = model.heads[i];
+    const KernelForm form = *recipe_.heads[i].objective->kernel_form();
+    const auto& weight = model.find(head.name + ".weight");
+    const auto value_at = [&](const char* suffix) {
+      return weights_.values.data_ptr<float>() + network_.layout().offset(head.name + suffix);
+    };
+    const auto gradient_at = [&](const char* suffix) {
+      return update_.gradient.data_ptr<float>() + network_.layout().offset(head.name + suffix) - update_.first;
+    };
+    HeadTask task{.slots = static_cast<int>(slots_),
+                  .batch = static_cast<int>(batch_),
+                  .classes = static_cast<int>(model.classes),
+                  .features = static_cast<int>(model.architecture.features),
+                  .input = features.data_ptr<float>(),
+                  .input_gradient = head.detached ? nullptr : feature_gradient.data_ptr<float>(),
+                  .accumulate = started,
+                  .weight = value_at(".weight"),
+                  .bias = head.bias ? value_at(".bias") : nullptr,
+                  .weight_stride = network_.layout().size(),
+                  .scale = static_cast<float>(head.scale),
+                  .gradient_weight = weight.trained() ? gradient_at(".weight") : nullptr,
+                  .gradient_bias = weight.trained() && head.bias ? gradient_at(".bias") : nullptr,
+                  .gradient_stride = update_.gradient.size(1),
+                  .labels = labels_.data_ptr<int64_t>(),
+                  .counts = counts_.data_ptr<int32_t>(),
+                  .loss = i == 0 ? loss.data_ptr<float>() : nullptr,
+                  .sigmoid = form.sigmoid,
+                  .balanced = form.balancer != nullptr};
+    if (task.balanced) {
+      const BalancerParams& p = *form.balancer;
+      const auto state = BalancedObjective::state_in(memory_, {slots_, model.classes}, torch::kCUDA);
+      const auto doubles = [](const torch::Tensor& t) { return t.data_ptr<double>(); };
+      task.gamma = p.gamma, task.zeta = p.zeta, task.log_delta = std::log(p.delta);
+      task.kp = p.kp, task.ki = p.ki, task.kd = p.kd;
+      task.target = p.target.front(), task.clamp = p.clamp;
+      task.positive = doubles(state.positive), task.negative = doubles(state.negative);
+      task.error = doubles(state.error), task.error_sum = doubles(state.error_sum);
+      task.output = doubles(state.output);
+      if (recipe_.heads[i].prior.defined()) task.prior = priors_[i].data_ptr<float>();
+      task.uniforms = uniforms_.data_ptr<float>();
+      task.uniforms_stride = static_cast<int>(uniforms_.size(1));
+    }
+    train_head(task, stream());
+    started = started || !head.detached;
+  }
+  if (!started) feature_gradient.zero_();
+  return feature_gradient;
 }
 
 torch::Tensor SlotTraining::compare_features(const torch::Tensor& features, torch::Tensor& loss) {
@@ -343,12 +459,17 @@ torch::Tensor SlotTraining::compare_features(const torch::Tensor& features, torc
 void SlotTraining::step() {
   const auto& layout = network_.layout();
   const auto& train = federation_.train;
-  gather_batch(network_.precision(), data_.source, plan(), images_.data_ptr(), labels_.data_ptr<int64_t>(),
+  BatchSource source = data_.source;
+  if (feed_) source.pixels = feed_->pixels(), source.window = static_cast<int>(steps_at_once);
+  gather_batch(network_.precision(), source, plan(), images_.data_ptr(), labels_.data_ptr<int64_t>(),
                mask_.data_ptr<float>(), counts_.data_ptr<int32_t>(), stream());
-  gate_uniforms(plan(), static_cast<int>(uniforms_.size(1)), uniforms_.data_ptr<float>(), stream());
-  SlotNetwork::Tape tape;
+  if (uniforms_.size(1) > 0)
+    gate_uniforms(plan(), static_cast<int>(uniforms_.size(1)), uniforms_.data_ptr<float>(), stream());
+  SlotNetwork::Tape tape{.plan = plan()};
   const auto features = network_.forward(weights_, images_, counts_, &tape);
-  const auto feature_gradient = train_heads(features);
+  torch::Tensor loss;
+  auto feature_gradient = heads_fit_kernel() ? train_heads_in_kernel(features, loss) : train_heads(features, loss);
+  if (recipe_.feature_term != nullptr) feature_gradient = feature_gradient + compare_features(features, loss);
   update_.rule = {lr_.data_ptr<float>(), static_cast<float>(train.momentum), static_cast<float>(train.weight_decay),
                   static_cast<float>(recipe_.proximal)};
   Update update = update_;
@@ -373,6 +494,8 @@ void SlotTraining::step() {
                         layout.size()};
   sgd_step(rest, size, update.gradient.data_ptr<float>(), update.gradient.size(1), factor, counts_.data_ptr<int32_t>(),
            static_cast<int>(slots_), update.rule, stream());
+  finish_step(loss.data_ptr<float>(), counts_.data_ptr<int32_t>(), static_cast<int>(slots_),
+              loss_sum_.data_ptr<double>(), first_bad_.data_ptr<int32_t>(), step_.data_ptr<int32_t>(), stream());
 }
 
 ClientReport SlotTraining::report(const SlotClient& client, size_t at) const {

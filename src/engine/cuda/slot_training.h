@@ -2,23 +2,28 @@
 /// once as a CUDA graph; the host then only starts it again and again, and touches nothing in between.
 #pragma once
 
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "fedgrab/engine/engine.h"
+#include "image_feed.h"
 #include "slot_network.h"
 
 namespace fedgrab::cuda {
 
-/// A data set's bytes on the device.
+/// A data set on the device: its bytes, or, where it is `streamed`, all but those.
 struct DeviceImages {
   torch::Tensor pixels, labels, table;
   BatchSource source{};
+  bool streamed;
 
-  DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation);
+  DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation,
+               bool stream_it);
 };
 
 /// One client of a wave: what it starts from and how it trains.
@@ -37,10 +42,17 @@ class SlotTraining {
   SlotTraining(const Federation& federation, const SlotNetwork& network, const DeviceImages& data, int64_t slots,
                int priority);
 
-  /// Loads at most slots() clients of one round, the largest first; returns the steps the largest one takes.
-  int64_t begin(const std::vector<SlotClient>& clients, int64_t round);
-  /// Starts the next step of all clients that have one left, without waiting for it.
-  void start_step();
+  int64_t slots() const { return slots_; }
+  const c10::cuda::CUDAStream& stream() const { return stream_; }
+
+  /// Loads at most slots() clients of one round, the largest first.
+  void begin(const std::vector<SlotClient>& clients, int64_t round);
+  /// Starts the next few steps without waiting for them.
+  void start_steps();
+  /// Some are left, and few enough in flight to start more.
+  bool can_start();
+  /// All were started, and are done.
+  bool done();
   /// Waits until all is done.
   void finish();
 
@@ -64,10 +76,17 @@ class SlotTraining {
   void load(const std::vector<SlotClient>& clients);
   void load_memory(const std::vector<SlotClient>& clients);
   void prepare_round(const std::vector<SlotClient>& clients, int64_t round);
+  int64_t steps_in_flight();
+  /// Streams the images of the next steps to the device.
+  void feed_images(int64_t steps);
   void record_step();
   void step();
   RoundPlan plan() const;
-  torch::Tensor train_heads(const torch::Tensor& features);
+  /// Trains the heads; returns the gradient of the features. By LibTorch, for every head and loss there is:
+  torch::Tensor train_heads(const torch::Tensor& features, torch::Tensor& loss);
+  /// … and in one kernel per head, for those it knows.
+  bool heads_fit_kernel() const;
+  torch::Tensor train_heads_in_kernel(const torch::Tensor& features, torch::Tensor& loss);
   /// The gradient that the feature term adds; its loss goes into `loss`.
   torch::Tensor compare_features(const torch::Tensor& features, torch::Tensor& loss);
 
@@ -81,6 +100,11 @@ class SlotTraining {
   TensorMap memory_;  // of objectives, [slots, …]
   Recipe recipe_;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
+  std::unique_ptr<ImageFeed> feed_;  // where images are streamed
+  torch::Tensor host_order_;         // then, as order_
+  std::vector<int64_t> host_samples_;
+  int64_t steps_ = 0, started_ = 0, done_ = 0;                 // of this crew
+  std::deque<std::pair<int64_t, at::cuda::CUDAEvent>> marks_;  // steps started before each
 
   // Inputs of a step, at fixed addresses.
   torch::Tensor images_, labels_, mask_, counts_;
