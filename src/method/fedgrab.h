@@ -75,7 +75,6 @@ class FedGrab : public Method {
   void prepare(const ClientView& view, const State& local) const override;
   ClientRule client_rule(const ClientView& view) const override;
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override;
-  Diagnostics diagnose(const ClientView& view) const override;
   void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const override;
   torch::Tensor shared_prior(const State& global, int64_t round) const override;
 

@@ -78,9 +78,6 @@ struct Contribution {
   int64_t bytes = 0;  // what sending it costs
 };
 
-/// Per-class numbers of one client, for the record: "delta", "beta_pos", …
-using Diagnostics = std::map<std::string, std::vector<double>>;
-
 /// Where losses that go by the sizes of classes take them from.
 struct PriorParams {
   std::string source = "local";
@@ -136,7 +133,7 @@ class Method {
   virtual std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const;
   /// The model a client would use for itself after local training.
   virtual State personalised(const ClientView& /*view*/, const State& local) const { return local; }
-  virtual Diagnostics diagnose(const ClientView& /*view*/) const { return {}; }
+  virtual Diagnostics diagnose(const ClientView& view) const { return objective_->diagnose(view.memory); }
 
   /// Turns the sums into the new global model; `memory` is the server's own, kept from round to round.
   virtual void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const;
@@ -190,9 +187,13 @@ struct MethodParams {
 };
 struct ObjectiveParams {
   std::string name = "auto";
+  bool collect = false;
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("name", name, "local loss of the classifying head; auto: the method's own");
+    v.param("collect", collect,
+            "collect the positive and negative gradients of every class and record their difference, delta, also where "
+            "the loss has no use for it (sgb always does)");
   }
 };
 

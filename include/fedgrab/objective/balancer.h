@@ -106,6 +106,8 @@ class BalancedObjective : public Objective {
   const BalancerParams& params() const { return params_; }
   int64_t uniforms(int64_t /*batch*/, int64_t classes) const override { return classes; }
   void begin_round(TensorMap& memory) const override;
+  /// "delta", "beta_pos", "beta_neg".
+  Diagnostics diagnose(const TensorMap& memory) const override;
   /// Views of the state in a client's memory, made when missing.
   static BalancerState state_in(TensorMap& memory, at::IntArrayRef shape, torch::Device device);
 
