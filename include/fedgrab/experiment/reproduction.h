@@ -13,8 +13,9 @@
 
 namespace fedgrab {
 
-/// The paper's numbers, a row per cell. A column named after a parameter, or `shown as=parameter`, says which cell; one
-/// that looks_at() knows holds a number, one behind it with ± its deviation; the others are words.
+/// The paper's numbers, a row per cell. A column named after a parameter, or `shown as=parameter`, says which cell;
+/// All, Many, Med, Few and Few 0.55 (the round that reached it) are numbers, one with ± the deviation of the one before
+/// it; the others are words.
 struct PaperNumbers {
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;
