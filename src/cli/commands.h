@@ -8,6 +8,7 @@ namespace fedgrab::cli {
 void add_demo(CLI::App& app);
 void add_run(CLI::App& app);
 void add_sweep(CLI::App& app);
+void add_reproduce(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_export(CLI::App& app);

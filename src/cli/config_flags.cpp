@@ -15,7 +15,7 @@ bool names_file(const std::string& text) { return text.find('=') == std::string:
 bool has_sweep(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("[sweep")) return true;
+    if (line.starts_with("[sweep") || line.starts_with("[[sweep")) return true;
   return false;
 }
 
@@ -45,8 +45,13 @@ Config ConfigFlags::resolve() const {
 }
 
 std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command) {
-  auto flags = std::make_shared<ConfigFlags>();
+  auto flags = add_setting_flags(command);
   command.add_option("config", flags->file, "Configuration file (see `fedgrab init`)")->type_name("FILE.toml");
+  return flags;
+}
+
+std::shared_ptr<ConfigFlags> add_setting_flags(CLI::App& command) {
+  auto flags = std::make_shared<ConfigFlags>();
   const auto short_form = [&](const char* flag, const char* key, const char* help, const char* type) {
     command
         .add_option_function<std::string>(
@@ -68,6 +73,16 @@ std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command) {
       ->type_name("KEY=VALUE")
       ->group("Configuration");
   return flags;
+}
+
+void add_jobs_flag(CLI::App& command, int64_t& jobs) {
+  command
+      .add_option("--jobs", jobs,
+                  "Runs at once, each a process with its share of engine.workers; on a GPU each takes the memory it "
+                  "needs, engine.memory at most")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
 }
 
 }  // namespace fedgrab::cli

@@ -23,7 +23,12 @@ struct ConfigFlags {
   Config resolve() const;
 };
 
-/// Adds FILE.toml, the short forms and --set to a command.
+/// Adds the short forms and --set to a command.
+std::shared_ptr<ConfigFlags> add_setting_flags(CLI::App& command);
+/// The same and FILE.toml.
 std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command);
+
+/// Adds --jobs.
+void add_jobs_flag(CLI::App& command, int64_t& jobs);
 
 }  // namespace fedgrab::cli

@@ -31,6 +31,7 @@ void build(CLI::App& app) {
   add_demo(app);
   add_run(app);
   add_sweep(app);
+  add_reproduce(app);
   add_eval(app);
   add_predict(app);
   add_export(app);

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "config_flags.h"
+#include "fedgrab/core/child_process.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
@@ -14,6 +15,7 @@ namespace {
 struct SweepFlags {
   std::shared_ptr<ConfigFlags> config;
   std::string out;
+  int64_t jobs = 1;
   bool quiet = false;
 };
 
@@ -23,7 +25,7 @@ void sweep(const SweepFlags& flags) {
   const SweepOptions options{.file = file,
                              .out = flags.out.empty() ? "runs" / file.stem() : std::filesystem::path(flags.out),
                              .flags = flags.config->assignments(),
-                             .quiet = flags.quiet};
+                             .jobs = {.at_once = flags.jobs, .program = own_program(), .quiet = flags.quiet}};
   try {
     const auto result = run_sweep(options);
     fmt::print(
@@ -46,6 +48,7 @@ void add_sweep(CLI::App& app) {
   flags->config = add_config_flags(*command);
   command->add_option("--out", flags->out, "Where the runs are kept (default: runs/NAME of the file)")
       ->type_name("DIR");
+  add_jobs_flag(*command, flags->jobs);
   command->add_flag("--quiet", flags->quiet, "No progress");
   command->callback([flags] { sweep(*flags); });
 }

@@ -1,3 +1,5 @@
+#include "version.h"
+
 #include <fmt/format.h>
 #include <torch/torch.h>
 #include <torch/version.h>
@@ -6,7 +8,6 @@
 #include "fedgrab/core/parallel.h"
 
 namespace fedgrab::cli {
-
 namespace {
 
 std::string version_text() {
@@ -16,6 +17,10 @@ std::string version_text() {
 }
 
 }  // namespace
+
+std::string revision_text() {
+  return fmt::format("fedgrab {} ({}), LibTorch {}", FEDGRAB_VERSION, FEDGRAB_REVISION, TORCH_VERSION);
+}
 
 void add_version(CLI::App& app) {
   auto* command = app.add_subcommand("version", "Version, revision, LibTorch, devices");

@@ -154,7 +154,8 @@ void Config::load_toml(const std::filesystem::path& path) {
 void Config::load_toml_text(std::string_view text, const std::string& name) {
   try {
     toml::table table = toml::parse(text, name);
-    table.erase("sweep");  // the grid over this configuration: read by whoever runs it
+    table.erase("sweep");  // the grid over this configuration, and what is made of its runs: read by whoever does it
+    table.erase("reproduce");
     load_table(*this, table, "");
   } catch (const toml::parse_error& error) {
     throw Error(Fault::usage, fmt::format("{}:{}", name, error.source().begin.line), std::string(error.description()),

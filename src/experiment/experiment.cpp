@@ -217,13 +217,14 @@ RoundRecord Experiment::train_round(int64_t round) {
   if (!prior.defined() && settings_.record.prior)
     prior = prior_from_weights(state_.global.view(state_.global.model->heads.front().name + ".weight"), "share");
   const int64_t client_every = settings_.record.client_accuracy_every;
+  const bool last = round == settings_.train.rounds;
   Sums sums;
   const auto reports = engine_->train({.round = round,
                                        .clients = clients,
                                        .global = state_.global,
                                        .method = *method_,
                                        .server = state_.server,
-                                       .evaluate_clients = client_every > 0 && round % client_every == 0},
+                                       .evaluate_clients = client_every > 0 && (round % client_every == 0 || last)},
                                       sums, clients_);
   record.phase_seconds["train"] = watch.lap();
   method_->server_rule(state_.global, sums, round, state_.server);
@@ -250,7 +251,7 @@ RoundRecord Experiment::train_round(int64_t round) {
   record.loss = loss_sum / static_cast<double>(std::max<int64_t>(record.samples, 1));
   record.lr = learning_rate(settings_.train, round);
   record_diagnostics(record, reports, prior);
-  if (round % settings_.eval.every == 0 || round == settings_.train.rounds) evaluate(record);
+  if (round % settings_.eval.every == 0 || last) evaluate(record);
   record.phase_seconds["evaluate"] = watch.lap();
   for (const auto& [phase, seconds] : record.phase_seconds) record.seconds += seconds;
   return record;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
 
 namespace fedgrab {
 namespace {
@@ -15,8 +16,8 @@ bool may_change_on_resume(const std::string& key) {
 }
 
 /// Applies `file` and `flags` on top of `base`.
-Config with_user_values(Config base, const std::optional<std::filesystem::path>& file, const Assignments& flags) {
-  if (file) base.load_toml(*file);
+Config with_user_values(Config base, const TomlText& file, const Assignments& flags) {
+  base.load_toml_text(file.text, file.name);
   for (const auto& [key, value] : flags) base.set_text(key, value);
   return base;
 }
@@ -51,7 +52,13 @@ Settings read_settings(const Config& config) {
           .method = config.read<MethodParams>("method").name};
 }
 
+TomlText read_toml(const std::filesystem::path& file) { return {file.string(), read_text(file, Fault::usage)}; }
+
 Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags) {
+  return resolve_config(file ? read_toml(*file) : TomlText{}, flags);
+}
+
+Config resolve_config(const TomlText& file, const Assignments& flags) {
   const Config plain = with_user_values(Config(full_schema()), file, flags);
   const std::string method = plain.read<MethodParams>("method").name;
   Config config{full_schema()};

@@ -10,8 +10,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
-#include "fedgrab/core/progress.h"
-#include "fedgrab/experiment/experiment.h"
+#include "fedgrab/experiment/preparation.h"
 
 namespace fedgrab {
 namespace {
@@ -34,11 +33,14 @@ std::string spelled(const toml::node& node) {
   return out.str();
 }
 
+const std::string own_values = "with";  // the table of what a method has for itself
+
 /// Visits key and value of every entry, dotted keys through tables.
 template <class Visit>
 void for_each_entry(const toml::table& table, const std::string& prefix, const Schema& schema, Visit visit) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
+    if (key == own_values) continue;
     if (const auto* inner = node.as_table())
       for_each_entry(*inner, key + ".", schema, visit);
     else
@@ -47,7 +49,7 @@ void for_each_entry(const toml::table& table, const std::string& prefix, const S
 }
 
 std::string short_value(const std::string& key, const std::string& value) {
-  const std::string text = key == method_key ? value : key.substr(key.rfind('.') + 1) + value;
+  const std::string text = key.ends_with(".name") ? value : key.substr(key.rfind('.') + 1) + value;
   std::string safe;
   for (const char c : text) safe += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' ? c : '_';
   return safe;
@@ -60,12 +62,21 @@ SweepCell make_cell(const Grid& grid, size_t index) {
     index /= axis->values.size();
   }
   cell.all = cell.values;
+  cell.name = cell.name_without({});
   for (const auto& [key, value] : cell.values) {
-    cell.name += (cell.name.empty() ? "" : "-") + short_value(key, value);
     const auto more = key == method_key ? grid.with.find(value) : grid.with.end();
     if (more != grid.with.end()) cell.all.insert(cell.all.end(), more->second.begin(), more->second.end());
   }
   return cell;
+}
+
+/// All axes but the seed, in order of appearance.
+std::vector<std::string> row_keys(const std::vector<Grid>& grids) {
+  std::vector<std::string> keys;
+  for (const auto& grid : grids)
+    for (const auto& axis : grid.axes)
+      if (axis.key != seed_key && std::find(keys.begin(), keys.end(), axis.key) == keys.end()) keys.push_back(axis.key);
+  return keys;
 }
 
 /// The run of a cell as far as it is known.
@@ -74,10 +85,11 @@ struct Outcome {
   std::string error;
 };
 
-Table table_of(const Grid& grid, const std::vector<SweepCell>& cells, const std::vector<Outcome>& outcomes) {
+Table table_of(const std::vector<Grid>& grids, const std::vector<SweepCell>& cells,
+               const std::vector<Outcome>& outcomes) {
+  const auto keys = row_keys(grids);
   std::vector<Column> columns;
-  for (const auto& axis : grid.axes)
-    if (axis.key != seed_key) columns.push_back({axis.key == method_key ? "method" : axis.key, Align::left});
+  for (const auto& key : keys) columns.push_back({key == method_key ? "method" : key, Align::left});
   static const std::vector<std::pair<const char*, const char*>> groups{
       {"All", "all"}, {"Many", "many"}, {"Med", "med"}, {"Few", "few"}};
   for (const auto& [title, key] : groups) columns.push_back({title});
@@ -88,8 +100,7 @@ Table table_of(const Grid& grid, const std::vector<SweepCell>& cells, const std:
   std::map<std::vector<std::string>, std::vector<size_t>> members;
   for (size_t i = 0; i < cells.size(); ++i) {
     std::vector<std::string> row;
-    for (const auto& [key, value] : cells[i].values)
-      if (key != seed_key) row.push_back(value);
+    for (const auto& key : keys) row.push_back(cells[i].value(key).value_or(""));
     if (members[row].empty()) rows.push_back(row);
     members[row].push_back(i);
   }
@@ -116,19 +127,6 @@ Table table_of(const Grid& grid, const std::vector<SweepCell>& cells, const std:
   return table;
 }
 
-bool complete(const RunDirectory& directory, const Config& config) {
-  if (!directory.finished()) return false;
-  const auto done = static_cast<int64_t>(directory.read_metrics().size());
-  const auto asked = std::get<int64_t>(config.get("train.rounds"));
-  if (done > asked)
-    throw Error(Fault::usage, directory.root.string(),
-                fmt::format("has {} rounds already, {} are asked for", done, asked),
-                "one table must not mix them: choose another --out");
-  Config saved{full_schema()};
-  saved.load_toml(directory.config());
-  return saved.get("train.rounds") == config.get("train.rounds");
-}
-
 const Axis* axis_of(const Grid& grid, const std::string& key) {
   const auto found =
       std::find_if(grid.axes.begin(), grid.axes.end(), [&](const Axis& axis) { return axis.key == key; });
@@ -151,27 +149,13 @@ void check_overrides(const Grid& grid, MakeError fault) {
   }
 }
 
-}  // namespace
-
-Grid read_grid(const fs::path& file) {
-  const auto fault = [&](const std::string& why, const std::string& hint) {
-    return Error(Fault::usage, file.string(), why, hint);
-  };
-  toml::table table;
-  try {
-    table = toml::parse(read_text(file, Fault::usage), file.string());
-  } catch (const toml::parse_error& error) {
-    throw fault(std::string(error.description()), fmt::format("line {}", error.source().begin.line));
-  }
-  const auto* sweep = table["sweep"].as_table();
-  if (sweep == nullptr) throw fault("has no [sweep] table", "for example: [sweep] method = [\"fedavg\", \"fedgrab\"]");
+template <class MakeError>
+Grid grid_of(const toml::table& sweep, MakeError fault) {
   Grid grid;
   const Schema schema = full_schema();
-  toml::table axes = *sweep;
-  axes.erase("with");
-  // toml++ keeps tables sorted; the order of the file is that of its lines.
+  // toml++ keeps tables sorted; the order of the file is that of its lines, which a copy of the table would not know.
   std::vector<std::pair<toml::source_position, Axis>> found;
-  for_each_entry(axes, "", schema, [&](const std::string& key, const toml::node& node) {
+  for_each_entry(sweep, "", schema, [&](const std::string& key, const toml::node& node) {
     Axis axis{key, {}};
     if (const auto* list = node.as_array())
       for (const auto& value : *list) axis.values.push_back(spelled(value));
@@ -183,7 +167,7 @@ Grid read_grid(const fs::path& file) {
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [position, axis] : found) grid.axes.push_back(std::move(axis));
   if (grid.axes.empty()) throw fault("[sweep] has no values", "for example: method = [\"fedavg\", \"fedgrab\"]");
-  if (const auto* with = (*sweep)["with"].as_table())
+  if (const auto* with = sweep[own_values].as_table())
     for (const auto& [method, values] : *with) {
       const auto* inner = values.as_table();
       if (inner == nullptr) throw fault("[sweep.with] holds a table per method", "[sweep.with.fedgrab]");
@@ -197,64 +181,127 @@ Grid read_grid(const fs::path& file) {
   return grid;
 }
 
-std::vector<SweepCell> cells_of(const Grid& grid) {
-  size_t count = 1;
-  for (const auto& axis : grid.axes) count *= axis.values.size();
+/// What decides whether the data can be used: its parameters, without the seed.
+std::string data_of(const Config& config) {
+  std::string text;
+  for (const auto& parameter : config.schema().all())
+    for (const char* group : {"data.", "longtail.", "partition.", "eval."})
+      if (parameter.key.starts_with(group)) text += to_text(config.get(parameter.key)) + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::vector<Grid> read_grids(const TomlText& file) {
+  const auto fault = [&](const std::string& why, const std::string& hint) {
+    return Error(Fault::usage, file.name, why, hint);
+  };
+  toml::table table;
+  try {
+    table = toml::parse(file.text, file.name);
+  } catch (const toml::parse_error& error) {
+    throw fault(std::string(error.description()), fmt::format("line {}", error.source().begin.line));
+  }
+  std::vector<Grid> grids;
+  if (const auto* one = table["sweep"].as_table()) grids.push_back(grid_of(*one, fault));
+  if (const auto* several = table["sweep"].as_array())
+    for (const auto& each : *several)
+      if (const auto* one = each.as_table()) grids.push_back(grid_of(*one, fault));
+  if (grids.empty()) throw fault("has no [sweep] table", "for example: [sweep] method = [\"fedavg\", \"fedgrab\"]");
+  return grids;
+}
+
+std::optional<std::string> SweepCell::value(const std::string& key) const {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const auto& entry) { return entry.first == key; });
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string SweepCell::name_without(const std::vector<std::string>& keys) const {
+  std::string text;
+  for (const auto& [key, value] : values)
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      text += (text.empty() ? "" : "-") + short_value(key, value);
+  return text;
+}
+
+std::vector<SweepCell> cells_of(const std::vector<Grid>& grids) {
   std::vector<SweepCell> cells;
   std::set<std::string> names;
-  for (size_t i = 0; i < count; ++i) {
-    cells.push_back(make_cell(grid, i));
-    if (!names.insert(cells.back().name).second)
-      throw Error(Fault::usage, "sweep", fmt::format("two cells would be called {}", cells.back().name),
-                  "remove the value that is given twice");
+  for (const auto& grid : grids) {
+    size_t count = 1;
+    for (const auto& axis : grid.axes) count *= axis.values.size();
+    for (size_t i = 0; i < count; ++i) {
+      cells.push_back(make_cell(grid, i));
+      if (!names.insert(cells.back().name).second)
+        throw Error(Fault::usage, "sweep", fmt::format("two cells would be called {}", cells.back().name),
+                    "remove the value that is given twice");
+    }
   }
   return cells;
 }
 
+std::vector<Job> jobs_of(const TomlText& file, const std::vector<SweepCell>& cells, const Assignments& flags,
+                         const fs::path& out) {
+  std::vector<Job> jobs;
+  for (const auto& cell : cells) {  // all of them first: a typing error shows at once and not after a night
+    Assignments values = flags;
+    values.insert(values.end(), cell.all.begin(), cell.all.end());
+    Config config = resolve_config(file, values);
+    read_settings(config);
+    find_method(config.read<MethodParams>("method").name).make(config);
+    const RunDirectory directory{out / cell.name};
+    std::vector<std::string> command{"run", file.name, "--quiet", "--resume", "--out", directory.root.string()};
+    for (const auto& [key, value] : values) command.insert(command.end(), {"--set", key + "=" + value});
+    jobs.push_back({cell.name, std::move(config), directory, std::move(command)});
+  }
+  return jobs;
+}
+
+std::vector<std::string> data_faults(const std::vector<Job>& jobs) {
+  std::map<std::pair<std::string, bool>, std::string> known;
+  std::vector<std::string> faults;
+  for (const auto& job : jobs) {
+    const Settings settings = read_settings(job.config);
+    const bool central = find_method(settings.method).make(job.config)->centralised();
+    const auto [entry, fresh] = known.try_emplace({data_of(job.config), central});
+    try {
+      if (fresh) partition_samples(settings, prepare(settings), central);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::data) throw;
+      entry->second = error.what();
+    }
+    faults.push_back(entry->second);
+  }
+  return faults;
+}
+
 SweepResult run_sweep(const SweepOptions& options) {
-  const Grid grid = read_grid(options.file);
-  const auto cells = cells_of(grid);
+  const TomlText file = read_toml(options.file);
+  const auto grids = read_grids(file);
+  const auto cells = cells_of(grids);
   const Schema schema = full_schema();
   for (const auto& [key, value] : options.flags)
-    if (axis_of(grid, schema.find(key).key) != nullptr)
-      throw Error(Fault::usage, key, fmt::format("is varied by {}", options.file.string()),
-                  "leave it out, or edit the file");
-  std::vector<Config> configs;
-  for (const auto& cell : cells) {  // all of them first: a typing error shows at once and not after a night
-    Assignments values = options.flags;
-    values.insert(values.end(), cell.all.begin(), cell.all.end());
-    configs.push_back(resolve_config(options.file, values));
-    read_settings(configs.back());
-    find_method(configs.back().read<MethodParams>("method").name).make(configs.back());
-  }
+    for (const auto& grid : grids)
+      if (axis_of(grid, schema.find(key).key) != nullptr)
+        throw Error(Fault::usage, key, fmt::format("is varied by {}", options.file.string()),
+                    "leave it out, or edit the file");
+  const auto jobs = jobs_of(file, cells, options.flags, options.out);
+  const auto faults = data_faults(jobs);
+  for (size_t i = 0; i < jobs.size(); ++i)
+    if (!faults[i].empty()) throw Error(Fault::data, jobs[i].name, faults[i]);
   make_folder(options.out);
   std::vector<Outcome> outcomes(cells.size());
   SweepResult result;
-  const auto tabulate = [&] {
-    result.table = table_of(grid, cells, outcomes);
+  run_jobs(jobs, options.jobs, [&](size_t i, const std::string& error) {
+    outcomes[i].error = error;
+    if (error.empty())
+      outcomes[i].summary = jobs[i].directory.read_summary();
+    else
+      result.failed.push_back(fmt::format("{}: {}", jobs[i].name, error));
+    result.table = table_of(grids, cells, outcomes);
     write_atomically(options.out / "table.md", result.table.to_markdown());
     write_atomically(options.out / "table.csv", result.table.to_csv());
-  };
-  for (size_t i = 0; i < cells.size(); ++i) {
-    const RunDirectory directory{options.out / cells[i].name};
-    try {
-      if (!complete(directory, configs[i])) {
-        const bool begun = directory.exists();
-        run_experiment(begun ? resumed_config(directory.config(), configs[i]) : configs[i],
-                       {.directory = directory,
-                        .resume = begun,
-                        .quiet = options.quiet,
-                        .label = fmt::format("[{}/{}] {} round", i + 1, cells.size(), cells[i].name)});
-      }
-      outcomes[i].summary = directory.read_summary();
-    } catch (const Error& error) {
-      if (error.fault() == Fault::usage) throw;  // it would befall every cell
-      outcomes[i].error = error.what();
-      result.failed.push_back(fmt::format("{}: {}", cells[i].name, error.what()));
-      warn(result.failed.back());
-    }
-    tabulate();
-  }
+  });
   return result;
 }
 

@@ -11,11 +11,6 @@
 namespace fedgrab {
 namespace {
 
-std::vector<double> to_vector(const torch::Tensor& t) {
-  const auto d = t.to(torch::kDouble).cpu().contiguous();
-  return {d.data_ptr<double>(), d.data_ptr<double>() + d.numel()};
-}
-
 torch::Tensor fixed_prior(const std::vector<double>& given, int64_t classes) {
   if (static_cast<int64_t>(given.size()) == classes) return torch::tensor(given, torch::kFloat);
   if (!given.empty())
@@ -130,14 +125,6 @@ void FedGrab::server_rule(State& global, const Sums& sums, int64_t round, Tensor
     if (sums.contains(p.name)) global.view(p).copy_(sums[p.name].view(p.shape));
     if (params_.head == "follow") global.view(p).copy_(global.view("probe" + p.name.substr(2)));
   }
-}
-
-Diagnostics FedGrab::diagnose(const ClientView& view) const {
-  if (!view.memory.contains("sgb.positive")) return {};
-  const auto state = BalancedObjective::state_in(view.memory, {}, torch::kCPU);
-  return {{"delta", to_vector(state.difference())},
-          {"beta_pos", to_vector(phi(balanced_.params(), state.output))},
-          {"beta_neg", to_vector(phi(balanced_.params(), -state.output))}};
 }
 
 }  // namespace fedgrab

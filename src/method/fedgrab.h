@@ -50,9 +50,10 @@ struct FedGrabParams {
          "where the class prior comes from: a probe head, the classifying head, fixed_prior, fixed_prior through the "
          "gate of the published code, the client's own class counts, or none (no class is ever exempt)")
         .one_of({"probe", "head", "fixed", "published", "local", "none"});
-    v.param("prior_scale", prior_scale, "sum 1, largest 1, or linear onto [span_min, 1]")
-        .one_of({"share", "max", "span"});
-    v.param("span_min", span_min, "smallest prior of the span scale").between(0, 1);
+    v.param("prior_scale", prior_scale,
+            "sum 1, largest 1, linear onto [span_min, 1], or geometric from 1 to span_min by rank")
+        .one_of({"share", "max", "span", "rank"});
+    v.param("span_min", span_min, "smallest prior of the scales span and rank").between(0, 1);
     v.param("fixed_prior", fixed_prior,
             "prior by class for prior = fixed and published (empty: 0.1^(c/(M-1)), which takes class 0 for the "
             "commonest and the last for the rarest)")
@@ -75,7 +76,6 @@ class FedGrab : public Method {
   void prepare(const ClientView& view, const State& local) const override;
   ClientRule client_rule(const ClientView& view) const override;
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override;
-  Diagnostics diagnose(const ClientView& view) const override;
   void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const override;
   torch::Tensor shared_prior(const State& global, int64_t round) const override;
 

@@ -131,8 +131,10 @@ void declare_methods(Schema& schema) {
 }
 
 LocalLoss chosen_loss(const Config& config, const std::string& fallback) {
-  const auto name = config.read<ObjectiveParams>("objective").name;
-  return {make_objective(name == "auto" ? fallback : name, config), config.read<PriorParams>("prior")};
+  const auto params = config.read<ObjectiveParams>("objective");
+  auto objective = make_objective(params.name == "auto" ? fallback : params.name, config);
+  if (params.collect) objective = collecting(std::move(objective));
+  return {std::move(objective), config.read<PriorParams>("prior")};
 }
 
 LocalLoss linear_loss(const Config& config, const std::string& fallback) {

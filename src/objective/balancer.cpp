@@ -136,6 +136,14 @@ std::optional<KernelForm> BalancedObjective::kernel_form() const {
   return KernelForm{params_.form == "sigmoid", &params_};
 }
 
+Diagnostics BalancedObjective::diagnose(const TensorMap& memory) const {
+  if (!memory.contains("sgb.positive")) return {};
+  const auto& output = memory.at("sgb.output");
+  return {{"delta", to_vector(memory.at("sgb.positive") - memory.at("sgb.negative"))},
+          {"beta_pos", to_vector(phi(params_, output))},
+          {"beta_neg", to_vector(phi(params_, -output))}};
+}
+
 BalancerState BalancedObjective::state_in(TensorMap& memory, at::IntArrayRef shape, torch::Device device) {
   if (!memory.contains("sgb.positive")) {
     const auto fresh = BalancerState::zeros(shape, device);

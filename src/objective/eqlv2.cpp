@@ -26,10 +26,8 @@ class EqlV2 : public Objective {
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
-    auto shape = batch.logits.sizes().vec();
-    shape.erase(shape.end() - 2);
-    auto& positive = collected(memory, "eqlv2.positive", shape, batch.logits.device());
-    auto& negative = collected(memory, "eqlv2.negative", shape, batch.logits.device());
+    auto& positive = per_class(memory, "eqlv2.positive", batch);
+    auto& negative = per_class(memory, "eqlv2.negative", batch);
     const auto ratio =
         torch::where(negative > 0, positive / (negative + 1e-10), torch::full_like(negative, ratio_at_start));
     const auto weight_negative = torch::sigmoid(params_.gamma * (ratio - params_.mu));
@@ -51,13 +49,6 @@ class EqlV2 : public Objective {
   }
 
  private:
-  static torch::Tensor& collected(TensorMap& memory, const std::string& name, at::IntArrayRef shape,
-                                  torch::Device device) {
-    auto& tensor = memory[name];
-    if (!tensor.defined()) tensor = torch::zeros(shape, torch::dtype(torch::kDouble).device(device));
-    return tensor;
-  }
-
   EqlV2Params params_;
 };
 

@@ -25,6 +25,11 @@ torch::Tensor one_hot(const LogitBatch& batch) {
   return torch::zeros_like(batch.logits).scatter_(-1, batch.labels.unsqueeze(-1), 1);
 }
 
+std::vector<double> to_vector(const torch::Tensor& tensor) {
+  const auto numbers = tensor.to(torch::kDouble).cpu().contiguous();
+  return {numbers.data_ptr<double>(), numbers.data_ptr<double>() + numbers.numel()};
+}
+
 torch::Tensor uniform(const LogitBatch& batch, int64_t n) {
   if (batch.uniforms.defined()) return batch.uniforms.narrow(-1, 0, n);
   const auto slots = static_cast<int64_t>(batch.randoms.size());

@@ -16,6 +16,22 @@ std::vector<size_t> smallest(const std::vector<double>& values, size_t k) {
   return order;
 }
 
+torch::Tensor rank_profile(const torch::Tensor& values, double span_min) {
+  const auto given = values.to(torch::kDouble).cpu().contiguous();
+  const auto n = static_cast<size_t>(given.numel());
+  const auto* const v = given.data_ptr<double>();
+  std::vector<size_t> order(n);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return v[a] > v[b]; });
+  auto profile = torch::empty_like(given);
+  for (size_t first = 0, end = 0; first < n; first = end) {
+    while (end < n && v[order[end]] == v[order[first]]) ++end;
+    const double rank = static_cast<double>(first + end - 1) / 2 / static_cast<double>(std::max<size_t>(n - 1, 1));
+    for (size_t i = first; i < end; ++i) profile.data_ptr<double>()[order[i]] = std::pow(span_min, rank);
+  }
+  return profile.to(values.options());
+}
+
 }  // namespace
 
 torch::Tensor prior_from_weights(const torch::Tensor& weights, const std::string& scale, double span_min) {
@@ -32,6 +48,7 @@ torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale,
   if (scale == "max") return largest > 0 ? values / largest : torch::ones_like(values);
   // Rows equal but for rounding know nothing: every class is treated alike, as the largest.
   if (largest - least <= 1e-6 * largest) return torch::ones_like(values);
+  if (scale == "rank") return rank_profile(values, span_min);
   return span_min + (1 - span_min) * (values - least) / (largest - least);
 }
 

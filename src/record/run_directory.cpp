@@ -51,6 +51,19 @@ std::vector<RoundRecord> RunDirectory::read_metrics() const {
   return records;
 }
 
+std::optional<RoundRecord> RunDirectory::last_round() const {
+  if (!fs::exists(metrics())) return std::nullopt;
+  std::string text = read_text(metrics());
+  text.erase(text.rfind('\n') + 1);
+  if (text.empty()) return std::nullopt;
+  const auto start = text.rfind('\n', text.size() - 2) + 1;
+  try {
+    return round_from_json(Json::parse(text.substr(start)));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Fault::data, metrics().string(), fmt::format("its last line is not a record: {}", error.what()));
+  }
+}
+
 Json RunDirectory::read_summary() const {
   try {
     return Json::parse(read_text(summary()));

@@ -30,7 +30,7 @@ tensorboard = false
 class SweepTest : public testing::Test {
  protected:
   SweepOptions options(const std::string& sweep) const {
-    return {.file = scratch_.write("grid.toml", small + sweep), .out = scratch_.path("out"), .quiet = true};
+    return {.file = scratch_.write("grid.toml", small + sweep), .out = scratch_.path("out"), .jobs = {.quiet = true}};
   }
   std::filesystem::file_time_type written(const std::string& cell) const {
     return std::filesystem::last_write_time(scratch_.path("out/" + cell + "/summary.json"));
@@ -42,15 +42,39 @@ class SweepTest : public testing::Test {
 TEST_F(SweepTest, TheLastAxisChangesFastest) {
   const auto file = scratch_.write("a.toml", "[sweep]\nmethod = [\"fedavg\", \"fedprox\"]\ntrain.seed = [1, 2]\n");
   std::vector<std::string> names;
-  for (const auto& cell : cells_of(read_grid(file))) names.push_back(cell.name);
+  for (const auto& cell : cells_of(read_grids(read_toml(file)))) names.push_back(cell.name);
   EXPECT_EQ(names, (std::vector<std::string>{"fedavg-seed1", "fedavg-seed2", "fedprox-seed1", "fedprox-seed2"}));
+}
+
+TEST_F(SweepTest, AxesKeepTheOrderOfTheFile) {
+  const auto file =
+      scratch_.write("a.toml", "[sweep]\ntrain.seed = [1]\nmethod = [\"fedavg\"]\n\"longtail.factor\" = [5]\n");
+  EXPECT_EQ(cells_of(read_grids(read_toml(file))).front().name, "seed1-fedavg-factor5");
+}
+
+TEST_F(SweepTest, SeveralGridsInOneFile) {
+  const auto file = scratch_.write("a.toml",
+                                   "[[sweep]]\nmethod = [\"fedavg\"]\n\"partition.alpha\" = [1, 0.5]\n"
+                                   "[[sweep]]\nmethod = [\"central\"]\n[sweep.with.central]\ntrain.lr = 0.01\n");
+  const auto cells = cells_of(read_grids(read_toml(file)));
+  ASSERT_EQ(cells.size(), 3U);
+  EXPECT_EQ(cells[1].name, "fedavg-alpha0.5");
+  EXPECT_EQ(cells[2].name, "central");
+  EXPECT_EQ(cells[1].value("partition.alpha"), "0.5");
+  EXPECT_EQ(cells[2].value("partition.alpha"), std::nullopt);
+  EXPECT_EQ(cells[2].all.size(), 2U);
+  const auto table = run_sweep(options("[[sweep]]\nmethod = [\"fedavg\"]\n\"partition.alpha\" = [1]\n"
+                                       "[[sweep]]\nmethod = [\"central\"]\n"))
+                         .table.to_csv();
+  EXPECT_NE(table.find("\nfedavg,1,0."), std::string::npos) << table;
+  EXPECT_NE(table.find("\ncentral,,0."), std::string::npos) << table;
 }
 
 TEST_F(SweepTest, AMethodMayHaveValuesOfItsOwn) {
   const auto file = scratch_.write("a.toml",
                                    "[sweep]\nmethod = [\"fedavg\", \"fedprox\"]\n"
                                    "[sweep.with.fedprox]\n\"method.fedprox.mu\" = 0.5\ntrain.lr = 0.01\n");
-  const auto cells = cells_of(read_grid(file));
+  const auto cells = cells_of(read_grids(read_toml(file)));
   EXPECT_EQ(cells[0].all.size(), 1U);
   const auto config = resolve_config(file, cells[1].all);
   EXPECT_EQ(std::get<double>(config.get("method.fedprox.mu")), 0.5);
@@ -113,6 +137,22 @@ TEST_F(SweepTest, SaysWhatIsWrongBeforeAnythingRuns) {
   refused("[sweep]\nmethod = [\"fedavg\"]\n[sweep.with.moon]\n\"train.lr\" = 0.3\n", {"moon"});
 }
 
+TEST_F(SweepTest, ALaterCellWithoutDataShowsBeforeTheFirstIsTrained) {
+  auto sweep = options("[sweep]\nmethod = [\"fedavg\"]\n\"partition.clients\" = [2, 1000]\n");
+  expect_error(Fault::data, [&] { run_sweep(sweep); }, {"fedavg-clients1000", "1000 clients"});
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path("out")));
+}
+
+TEST_F(SweepTest, AFinishedRunWithOtherValuesIsNotTakenForACell) {
+  auto other = options("[sweep]\nmethod = [\"fedavg\"]\n");
+  other.flags = {{"train.lr", "0.03"}};
+  run_sweep(other);
+  other.flags.clear();  // a default is a value, too
+  expect_error(Fault::usage, [&] { run_sweep(other); }, {"train.lr", "0.1 differs from 0.03"});
+  other.flags = {{"train.lr", "0.02"}};
+  expect_error(Fault::usage, [&] { run_sweep(other); }, {"train.lr", "0.02"});
+}
+
 TEST_F(SweepTest, AFlagMayNotContradictAnAxis) {
   auto sweep = options("[sweep]\nmethod = [\"fedavg\"]\n");
   sweep.flags = {{"method", "moon"}};
@@ -121,7 +161,7 @@ TEST_F(SweepTest, AFlagMayNotContradictAnAxis) {
 
 TEST_F(SweepTest, NumbersAreSpelledAsInTheFile) {
   const auto file = scratch_.write("a.toml", "[sweep]\n\"train.lr\" = [0.1, 0.3]\n");
-  EXPECT_EQ(cells_of(read_grid(file)).front().name, "lr0.1");
+  EXPECT_EQ(cells_of(read_grids(read_toml(file))).front().name, "lr0.1");
 }
 
 TEST_F(SweepTest, NeverMixesRunsOfDifferentLength) {

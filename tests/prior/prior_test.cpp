@@ -29,6 +29,15 @@ TEST(Prior, ScalesByHand) {
   expect_values(scale_prior(values, "span", 0.0), {1, 1.0 / 3, 0, 0});
 }
 
+TEST(Prior, RankKeepsTheOrderAndForgetsTheSizes) {
+  const auto profile = torch::pow(0.1, torch::arange(10, torch::kFloat) / 9);
+  const auto order = torch::tensor({3, 1, 4, 0, 5, 9, 2, 6, 8, 7});
+  EXPECT_TRUE(torch::allclose(scale_prior(profile.index_select(0, order).pow(0.2) + 5, "rank"),
+                              profile.index_select(0, order)));
+  expect_values(scale_prior(torch::tensor({7.0F, 1.0F, 4.0F}), "rank", 0.04), {1, 0.04, 0.2});
+  expect_values(scale_prior(torch::tensor({1.0F, 4.0F, 1.0F}), "rank", 0.0001), {0.001, 1, 0.001});  // ranks 1 and 2
+}
+
 TEST(Prior, StalledIsThatOfThePublishedGate) {
   const auto given = torch::pow(0.1, torch::arange(10, torch::kDouble) / 9);
   const std::vector<double> published{1, .77, .64, .55, .48, .42, .38, .35, .32, .29};
@@ -42,7 +51,7 @@ TEST(Prior, StalledIsThatOfThePublishedGate) {
 
 TEST(Prior, OfEqualRowsIsUniformInEveryScale) {
   const auto rows = torch::tensor({0.1F, 0.7F, -0.3F}).repeat({5, 1});
-  for (const auto* scale : {"share", "max", "span"}) {
+  for (const auto* scale : {"share", "max", "span", "rank"}) {
     const auto prior = prior_from_weights(rows, scale);
     EXPECT_TRUE((prior == prior[0]).all().item<bool>()) << scale << prior;
   }

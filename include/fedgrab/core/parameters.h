@@ -89,7 +89,7 @@ class Config {
   void set_text(std::string_view key, std::string_view text);
   /// `key=value`.
   void set_assignment(std::string_view assignment);
-  /// A table [sweep] is passed over.
+  /// Tables [sweep] and [reproduce] are passed over.
   void load_toml(const std::filesystem::path& path);
   void load_toml_text(std::string_view text, const std::string& name);
 

@@ -78,7 +78,8 @@ struct RecordParams {
     v.param("prior", prior,
             "record the prior that DPA reads from the classifying head, also where the method has no use for one");
     v.param("client_accuracy_every", client_accuracy_every,
-            "rounds between tests of every client's model after local training (0: never)")
+            "rounds between tests of every client's model after local training; the last round is always tested (0: "
+            "never)")
         .at_least(0);
   }
 };
@@ -116,7 +117,15 @@ Settings read_settings(const Config& config);
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;
 
+/// A configuration file, on disk or not yet.
+struct TomlText {
+  std::string name;  // its path
+  std::string text;
+};
+TomlText read_toml(const std::filesystem::path& file);
+
 /// Default < preset of the chosen method < file < flags.
+Config resolve_config(const TomlText& file, const Assignments& flags);
 Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags);
 
 /// For the record of a run: whoever reads it may stand in another folder.

@@ -78,9 +78,6 @@ struct Contribution {
   int64_t bytes = 0;  // what sending it costs
 };
 
-/// Per-class numbers of one client, for the record: "delta", "beta_pos", …
-using Diagnostics = std::map<std::string, std::vector<double>>;
-
 /// Where losses that go by the sizes of classes take them from.
 struct PriorParams {
   std::string source = "local";
@@ -92,8 +89,10 @@ struct PriorParams {
             "what losses take for the sizes of the classes: the client's own counts, DPA's reading of a probe head, or "
             "the true counts of all clients together (which they must then reveal once)")
         .one_of({"local", "dpa", "truth"});
-    v.param("scale", scale, "source = dpa: sizes as the norms are (share), or stretched onto [span_min, 1] (span)")
-        .one_of({"share", "span"});
+    v.param(
+         "scale", scale,
+         "source = dpa: sizes as the norms are (share), stretched onto [span_min, 1] (span), or by their rank (rank)")
+        .one_of({"share", "span", "rank"});
     v.param("span_min", span_min, "source = dpa: smallest class over the largest").between(1e-6, 1);
   }
 };
@@ -136,7 +135,7 @@ class Method {
   virtual std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const;
   /// The model a client would use for itself after local training.
   virtual State personalised(const ClientView& /*view*/, const State& local) const { return local; }
-  virtual Diagnostics diagnose(const ClientView& /*view*/) const { return {}; }
+  virtual Diagnostics diagnose(const ClientView& view) const { return objective_->diagnose(view.memory); }
 
   /// Turns the sums into the new global model; `memory` is the server's own, kept from round to round.
   virtual void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const;
@@ -190,9 +189,13 @@ struct MethodParams {
 };
 struct ObjectiveParams {
   std::string name = "auto";
+  bool collect = false;
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("name", name, "local loss of the classifying head; auto: the method's own");
+    v.param("collect", collect,
+            "collect the positive and negative gradients of every class and record their difference, delta, also where "
+            "the loss has no use for it (sgb always does)");
   }
 };
 

@@ -107,6 +107,8 @@ class BalancedObjective : public Objective {
   int64_t uniforms(int64_t /*batch*/, int64_t classes) const override { return classes; }
   std::optional<KernelForm> kernel_form() const override;
   void begin_round(TensorMap& memory) const override;
+  /// "delta", "beta_pos", "beta_neg".
+  Diagnostics diagnose(const TensorMap& memory) const override;
   /// Views of the state in a client's memory, made when missing.
   static BalancerState state_in(TensorMap& memory, at::IntArrayRef shape, torch::Device device);
 

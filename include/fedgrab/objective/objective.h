@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,9 @@ struct KernelForm {
   const BalancerParams* balancer = nullptr;  // null: nothing is re-weighted
 };
 
+/// Per-class numbers of one client, for the record: "delta", "beta_pos", …
+using Diagnostics = std::map<std::string, std::vector<double>>;
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -55,6 +59,8 @@ class Objective {
   virtual int64_t uniforms(int64_t /*batch*/, int64_t /*classes*/) const { return 0; }
   /// Called with a client's memory before each round.
   virtual void begin_round(TensorMap& /*memory*/) const {}
+  /// What a client's memory says after local training.
+  virtual Diagnostics diagnose(const TensorMap& /*memory*/) const { return {}; }
   /// Checks the shapes, then calls evaluate(). `memory` is the client's own, kept from step to step and round to round.
   LogitLoss operator()(const LogitBatch& batch, TensorMap& memory) const;
 
@@ -68,6 +74,13 @@ torch::Tensor mean_weights(const LogitBatch& batch);
 torch::Tensor one_hot(const LogitBatch& batch);
 /// Uniform numbers [.., n] of this batch, on the logits' device.
 torch::Tensor uniform(const LogitBatch& batch, int64_t n);
+
+/// Of a tensor of any type and device.
+std::vector<double> to_vector(const torch::Tensor& tensor);
+
+/// The same loss, with the positive and negative gradients of every class collected as SGB collects its own (paper,
+/// Sec. 3.3): their difference is "delta" in its diagnostics.
+std::unique_ptr<Objective> collecting(std::unique_ptr<Objective> loss);
 
 /// Loss and gradient before anything is re-weighted.
 LogitLoss softmax_loss(const LogitBatch& batch);

@@ -11,7 +11,9 @@
 
 namespace fedgrab {
 
-/// P_j = h(‖w_j‖₂), h linear: `share` sums to 1, `max` has 1 as the largest, `span` maps onto [span_min, 1].
+/// P_j = h(‖w_j‖₂). h is linear for three scales: `share` sums to 1, `max` has 1 as the largest, `span` maps onto
+/// [span_min, 1]. `rank` trusts the order alone: a geometric profile from 1 down to span_min, as long tails have; equal
+/// values share a rank.
 torch::Tensor prior_from_weights(const torch::Tensor& weights, const std::string& scale, double span_min = 0.1);
 /// The same scales for any non-negative vector (class counts, a hand-set profile).
 torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale, double span_min = 0.1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct RunDirectory {
   std::vector<int64_t> checkpoint_rounds() const;
   /// The complete lines of metrics.jsonl; a last, half-written one is left out.
   std::vector<RoundRecord> read_metrics() const;
+  /// The last of them, however long the file is; of a run in progress, too.
+  std::optional<RoundRecord> last_round() const;
   Json read_summary() const;
 };
 

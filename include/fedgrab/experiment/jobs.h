@@ -1,0 +1,42 @@
+/// Many runs, a few at a time. What is finished is never run again, and what was cut short goes on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fedgrab/experiment/settings.h"
+#include "fedgrab/record/run_directory.h"
+
+namespace fedgrab {
+
+struct Job {
+  std::string name;
+  Config config;
+  RunDirectory directory;
+  std::vector<std::string> command;  // the same run, as arguments of the program
+};
+
+struct JobOptions {
+  /// Runs at once, each a process of `program` that gets its share of the engine's workers. Killed or interrupted, all
+  /// or one of them, the same call goes on. Without a program: one after the other in this process.
+  int64_t at_once = 1;
+  std::filesystem::path program;
+  bool quiet = false;
+};
+
+/// Throws a usage Error where the run that is there was made with other settings than these, its rounds aside.
+void check_settings(const Job& job);
+
+/// Whether the run is there with all of its rounds. Throws a usage Error where a finished one was run with other values
+/// than those asked for, or for longer.
+bool complete(const Job& job);
+
+/// Runs what is missing, in order, and calls `ended` after each job, whether it was run or found: the error is empty
+/// where it succeeded. A job that fails leaves the others alone. Throws Interrupted when all running ones have saved.
+void run_jobs(const std::vector<Job>& jobs, const JobOptions& options,
+              const std::function<void(size_t job, const std::string& error)>& ended);
+
+}  // namespace fedgrab

@@ -1,0 +1,30 @@
+/// Small figures as SVG: lines with bands, and bars. The colours are told apart by every kind of eye, and the white
+/// card under them reads on light and dark pages alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+struct Series {
+  std::string name;
+  std::vector<double> x, y;
+  std::vector<double> band{};  // deviation around y; empty: none
+};
+
+struct Panel {
+  std::string x_label, y_label;
+  std::vector<Series> series;
+  std::vector<std::string> categories{};  // of bars: x is a place in here
+  bool share = false;                     // y stays within 0 and 1, and so do bands
+};
+
+/// Panels side by side under one title, the legend of their series below it. Where a panel has categories its series
+/// are bars, else lines. What is not finite is left out.
+std::string plot(const std::string& title, const std::vector<Panel>& panels);
+
+/// The same as text: panel, series, x, y, band.
+std::string plot_csv(const std::vector<Panel>& panels);
+
+}  // namespace fedgrab

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "commands.h"
+#include "config_flags.h"
+#include "fedgrab/core/child_process.h"
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/progress.h"
+#include "fedgrab/experiment/reproduction.h"
+#include "version.h"
+
+namespace fedgrab::cli {
+namespace {
+
+struct ReproduceFlags {
+  std::shared_ptr<ConfigFlags> config;
+  std::string name, out = "runs/reproduce";
+  std::vector<std::string> cells;
+  std::vector<int64_t> seeds;
+  int64_t jobs = 1;
+  bool list = false, quiet = false;
+};
+
+/// As one would type it again.
+std::string command_line(const CLI::App& command) {
+  std::string text = "fedgrab " + command.get_name();
+  for (const auto* option : command.get_options())
+    for (const auto& value : option->reduced_results()) {
+      if (option->get_name() == "--jobs" || option->get_name() == "--quiet") continue;  // they change no result
+      const bool plain =
+          value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=.,:/_+-") ==
+          std::string::npos;
+      const std::string word = plain ? value : "'" + value + "'";
+      text += option->get_positional() ? " " + word : fmt::format(" {} {}", option->get_name(), word);
+    }
+  return text;
+}
+
+/// Two digits are as much as a guess is worth.
+std::string rough_duration(double seconds) {
+  for (const auto& [unit, length] : {std::pair("d", 86400.0), {"h", 3600.0}, {"min", 60.0}})
+    if (seconds >= 2 * length) return fmt::format("{:.0f} {}", seconds / length, unit);
+  return fmt::format("{:.0f} s", std::ceil(seconds));
+}
+
+void print_list(const std::vector<std::string>& names, const ReproduceOptions& options) {
+  Table table({{"name", Align::left},
+               {"what", Align::left},
+               {"runs"},
+               {"done"},
+               {"time here"},
+               {"", Align::left},
+               {"needs", Align::left}});
+  for (const auto& name : names) {
+    const auto what = find_reproduction(name);
+    const auto time = estimate(what, options);
+    const std::string left = rough_duration(time.seconds);
+    table.add_row({name, what.title.substr(what.title.find(": ") + 2), fmt::format("{}", time.runs),
+                   fmt::format("{}", time.done), time.known ? left : left + " and more", time.measure, what.needs});
+  }
+  fmt::print(
+      "{}\nTime for what is not done, one run after the other: \"timed\" is by a few steps of FedAvg here and now, "
+      "which "
+      "methods\nwith more to do exceed; \"by N runs\" is by the rounds that {} holds. --cells, --seeds and --rounds "
+      "cut it "
+      "down.\n",
+      table.to_text(), options.out.string());
+}
+
+void run(const ReproduceFlags& flags, const CLI::App& command) {
+  const ReproduceOptions options{.out = flags.out,
+                                 .flags = flags.config->assignments(),
+                                 .cells = flags.cells,
+                                 .seeds = flags.seeds,
+                                 .jobs = {.at_once = flags.jobs, .program = own_program(), .quiet = flags.quiet},
+                                 .command = command_line(command),
+                                 .revision = revision_text()};
+  if (flags.list) return print_list(flags.name.empty() ? reproduction_names() : std::vector{flags.name}, options);
+  if (flags.name.empty()) throw Error(Fault::usage, "reproduce", "what?", "`fedgrab reproduce --list` names all");
+  const auto what = find_reproduction(flags.name);
+  try {
+    const auto result = reproduce(what, options);
+    fmt::print("{}\n{}/{}: the results; the runs are in runs/ there\n", result.text, flags.out, what.name);
+    if (!result.failed.empty())
+      throw Error(Fault::other, what.name, fmt::format("{} failed: {}", result.failed.size(), result.failed.front()));
+  } catch (const Interrupted&) {
+    note("interrupted; the same command goes on from here");
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& app) {
+  auto* command = app.add_subcommand("reproduce", "A table or figure of the paper, ours beside the paper's");
+  auto flags = std::make_shared<ReproduceFlags>();
+  command->add_option("name", flags->name, "table1, fig4b, … as --list names them")->type_name("NAME");
+  command->add_flag("--list", flags->list, "What there is, how long it takes on this machine and what data it needs");
+  command->add_option("--cells", flags->cells, "Run these alone: KEY=VALUE[,VALUE…], all of several")
+      ->type_name("KEY=VALUES");
+  command->add_option("--seeds", flags->seeds, "Instead of its own seeds")->type_name("S[,S…]")->delimiter(',');
+  command->add_option("--out", flags->out, "Runs and results go to a folder of its name in here")
+      ->type_name("DIR")
+      ->capture_default_str();
+  add_jobs_flag(*command, flags->jobs);
+  command->add_flag("--quiet", flags->quiet, "No progress");
+  flags->config = add_setting_flags(*command);
+  command->footer(
+      "With no data at hand: fedgrab reproduce fig4a --set data.name=shapes --model cnn --rounds 2\n"
+      "Interrupted, the same command goes on; what is finished is never run again.");
+  command->callback([flags, command] { run(*flags, *command); });
+}
+
+}  // namespace fedgrab::cli

@@ -1,0 +1,191 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
+#include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/parallel.h"
+#include "fedgrab/core/stopwatch.h"
+#include "fedgrab/experiment/preparation.h"
+#include "reproduction_plan.h"
+
+namespace fedgrab {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr double show_interval = 60;  // seconds
+
+/// A run is shown where it is finished and was run with the settings asked for now; its rounds may differ, and are
+/// said.
+std::optional<Json> summary_of(const Job& job) {
+  if (!job.directory.finished()) return std::nullopt;
+  try {
+    check_settings(job);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return job.directory.read_summary();
+}
+
+/// What the user changed of the paper's settings, "key = value, …".
+std::string changes(const Assignments& flags) {
+  std::string text;
+  const Schema schema = full_schema();
+  for (const auto& [key, value] : flags) {
+    const std::string& parameter = schema.find(key).key;
+    static const std::vector<std::string> harmless{"data.path", "engine.", "record.", "checkpoint."};
+    const bool matters = std::none_of(harmless.begin(), harmless.end(),
+                                      [&](const std::string& prefix) { return parameter.starts_with(prefix); });
+    if (matters) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", parameter, value);
+  }
+  return text;
+}
+
+bool papers_data(const Assignments& flags) { return changes(flags).find("data.name") == std::string::npos; }
+
+std::string remarks(const Reproduction& what, const ReproductionPlan& p, const ReproduceOptions& options) {
+  std::string text;
+  const std::string changed = changes(options.flags);
+  if (!papers_data(options.flags)) text += "Not the paper's data. ";
+  if (!changed.empty()) text += fmt::format("Changed from the paper's settings: {}.\n", changed);
+  if (!what.claim.empty()) text += fmt::format("The paper: {}\n", what.claim);
+  if (!what.note.empty()) text += what.note + "\n";
+  for (const auto& fault : p.missing) text += fmt::format("Needs data: {}\n", fault);
+  if (what.view != "partition") text += "Accuracies are means of the last ten evaluations, ± over seeds. – was not run";
+  return text + (what.view == "table" ? "; diff is ours minus the paper's.\n" : what.view == "partition" ? "" : ".\n");
+}
+
+/// The first line that starts so, after its colon.
+std::string line_in(const fs::path& file, const std::string& start) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(start))
+      return line.substr(std::min(line.find_first_not_of(" \t", line.find(':') + 1), line.size()));
+  return "";
+}
+
+std::string machine() {
+  std::string text = fmt::format("{}, {} cores", line_in("/proc/cpuinfo", "model name"), available_cores());
+  std::error_code none;
+  for (const auto& gpu : fs::directory_iterator("/proc/driver/nvidia/gpus", none))
+    text += ", " + line_in(gpu.path() / "information", "Model:");
+  return text;
+}
+
+/// A folder may be filled by several commands: each is kept.
+void write_about(const fs::path& file, const Reproduction& what, const ReproductionPlan& p,
+                 const ReproduceOptions& options) {
+  Json about{{"title", what.title}, {"runs", what.runs}, {"commands", Json::array()}};
+  if (fs::exists(file)) about["commands"] = Json::parse(read_text(file)).value("commands", Json::array());
+  const Json command{{"command", options.command}, {"revision", options.revision}, {"machine", machine()}};
+  auto& commands = about["commands"];
+  if (std::find(commands.begin(), commands.end(), command) == commands.end()) commands.push_back(command);
+  for (size_t i = 0; i < p.shown.size(); ++i)
+    if (const auto& summary = p.shown[i].summary)
+      about["finished"][p.shown[i].cell.name] = {{"rounds", summary->at("rounds")},
+                                                 {"seed", std::get<int64_t>(p.jobs[i].config.get("train.seed"))},
+                                                 {"seconds", summary->at("seconds")}};
+  write_atomically(file, about.dump(1) + "\n");
+}
+
+std::string show_partitions(const Reproduction& what, const ReproductionPlan& p, const fs::path& folder) {
+  std::string text;
+  for (size_t i = 0; i < p.jobs.size(); ++i) {
+    const std::string& name = p.shown[i].cell.name;
+    const auto label = what.labels.find(name);
+    const std::string& title = label == what.labels.end() ? name : label->second;
+    if (!p.chosen[i] || !p.shown[i].state.empty()) {
+      text += fmt::format("{}: {}\n", title, p.chosen[i] ? p.shown[i].state : "–");
+      continue;
+    }
+    const Settings settings = read_settings(p.jobs[i].config);
+    const Preparation prepared = prepare(settings);
+    const auto& data = prepared.data;
+    const auto counts =
+        partition_table(partition_samples(settings, prepared, false), data.train.labels, data.classes());
+    write_atomically(folder / fmt::format("figure-{}.svg", name), partition_picture(counts, data.class_names));
+    std::vector<Column> columns{{"client"}};
+    for (const auto& each : data.class_names) columns.push_back({each});
+    Table table(columns);
+    for (size_t k = 0; k < counts.size(); ++k) {
+      std::vector<std::string> row{fmt::format("{}", k)};
+      for (const int64_t count : counts[k]) row.push_back(fmt::format("{}", count));
+      table.add_row(row);
+    }
+    write_atomically(folder / fmt::format("figure-{}.csv", name), table.to_csv());
+    text += fmt::format("{}: {} samples of {} classes over {} clients, figure-{}.svg\n", title, prepared.samples.size(),
+                        data.classes(), counts.size(), name);
+  }
+  return text;
+}
+
+/// Writes everything that can be shown now, and gives back what is printed.
+std::string show(const Reproduction& what, ReproductionPlan& p, const ReproduceOptions& options) {
+  for (size_t i = 0; i < p.jobs.size(); ++i) p.shown[i].summary = summary_of(p.jobs[i]);
+  const fs::path folder = options.out / what.name;
+  make_folder(folder);
+  write_about(folder / "about.json", what, p, options);
+  const std::string heading = what.title + "\n\n", rest = "\n" + remarks(what, p, options);
+  if (what.view == "partition") return heading + show_partitions(what, p, folder) + rest;
+  write_atomically(folder / "curves.csv", curves(p.shown).to_csv());
+  if (what.view == "table") {
+    const Table table = comparison(what, p.shown, p.paper_rounds);
+    write_atomically(folder / "table.csv", table.to_csv());
+    write_atomically(folder / "table.md", "# " + heading + table.to_markdown() + rest);
+    return heading + table.to_text() + rest;
+  }
+  const auto panels = figure_panels(what, p.shown);
+  write_atomically(folder / "figure.svg",
+                   plot(what.title + (papers_data(options.flags) ? "" : " (not the paper's data)"), panels));
+  write_atomically(folder / "figure.csv", plot_csv(panels));
+  return heading + figure_runs(what, p.shown, p.paper_rounds).to_text() + rest;
+}
+
+}  // namespace
+
+ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& options) {
+  ReproductionPlan p = plan(what, options);
+  std::vector<size_t> places;
+  std::vector<Job> chosen, runnable;
+  for (size_t i = 0; i < p.jobs.size(); ++i)
+    if (p.chosen[i]) chosen.push_back(p.jobs[i]);
+  const auto faults = data_faults(chosen);
+  size_t next = 0;
+  for (size_t i = 0; i < p.jobs.size(); ++i) {
+    if (!p.chosen[i]) continue;
+    const std::string& fault = faults[next++];
+    if (fault.empty()) {
+      places.push_back(i);
+      runnable.push_back(p.jobs[i]);
+    } else {
+      p.shown[i].state = "needs data";
+      p.missing.insert(fault);
+    }
+  }
+  if (runnable.empty()) throw Error(Fault::data, what.name, faults.front(), "it needs " + what.needs);
+  make_folder(fs::path(p.file.name).parent_path());
+  write_atomically(p.file.name, p.file.text);
+  ReproduceResult result{.text = show(what, p, options)};
+  if (what.view == "partition") return result;
+  Stopwatch since_shown;
+  try {
+    run_jobs(runnable, options.jobs, [&](size_t i, const std::string& error) {
+      if (!error.empty()) {
+        p.shown[places[i]].state = "failed";
+        result.failed.push_back(fmt::format("{}: {}", runnable[i].name, error));
+      }
+      if (since_shown.elapsed() < show_interval) return;  // every curve is read anew
+      show(what, p, options);
+      since_shown.lap();
+    });
+  } catch (const Interrupted&) {
+    show(what, p, options);
+    throw;
+  }
+  result.text = show(what, p, options);
+  return result;
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,34 @@
+/// What is made of the runs of a reproduction.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fedgrab/experiment/reproduction.h"
+#include "fedgrab/record/plot.h"
+
+namespace fedgrab {
+
+/// A cell as far as it is known.
+struct ShownCell {
+  SweepCell cell;
+  RunDirectory directory;
+  std::string state{};            // "needs data", "failed"; empty: nothing to say
+  std::optional<Json> summary{};  // of a finished run with these very settings
+};
+
+/// Ours beside the paper's, a row per row of the paper.
+Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds);
+
+std::vector<Panel> figure_panels(const Reproduction& what, const std::vector<ShownCell>& cells);
+/// What the figure was made of, a row per series.
+Table figure_runs(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds);
+
+/// Accuracy by run and round.
+Table curves(const std::vector<ShownCell>& cells);
+
+/// Whether a row of the paper's numbers is about this cell.
+bool is_about(const PaperNumbers& paper, const std::vector<std::string>& row, const SweepCell& cell);
+
+}  // namespace fedgrab

@@ -1,0 +1,288 @@
+#include "fedgrab/record/plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "fedgrab/record/table.h"
+
+namespace fedgrab {
+namespace {
+
+constexpr double wide = 640, narrow = 460, panel_height = 320, left = 64, right = 18, top = 10, bottom = 48;
+constexpr double title_height = 34, legend_row = 22, letter = 6.6, margin = 12;
+
+/// Okabe and Ito's colours without the yellow, which white swallows; after these seven the lines are dashed.
+struct Look {
+  const char* colour;
+  const char* dash;
+};
+Look look_of(size_t series) {
+  static constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333"};
+  static constexpr std::array dashes{"", "7 4", "2 3"};
+  return {colours[series % colours.size()], dashes[series / colours.size() % dashes.size()]};
+}
+
+std::string escape(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '&'                               ? "&amp;"
+           : c == '<'                             ? "&lt;"
+           : c == '>'                             ? "&gt;"
+           : static_cast<unsigned char>(c) < 0x20 ? " "  // XML has no way to write most of these
+                                                  : std::string(1, c);
+  return out;
+}
+
+double width_of(const std::string& text) { return letter * static_cast<double>(display_width(text)); }
+
+/// 1, 2 or 5 times a power of ten, so that about `count` of them cover the range.
+double tick_step(double range, int count) {
+  const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double step : {1.0, 2.0, 5.0})
+    if (rough <= step * power) return step * power;
+  return 10 * power;
+}
+
+/// An axis from data to pixels. Its ends are ticks.
+struct Scale {
+  double low = 0, high = 1, step = 0.2;
+
+  static Scale around(double from, double to, int count) {
+    if (!(from < to)) {
+      const double room = from == 0 ? 1 : std::abs(from) / 2;
+      from -= room;
+      to += room;
+    }
+    Scale scale;
+    scale.step = tick_step(to - from, count);
+    scale.low = std::floor(from / scale.step + 1e-9) * scale.step;
+    scale.high = std::ceil(to / scale.step - 1e-9) * scale.step;
+    return scale;
+  }
+  double share(double value) const { return (value - low) / (high - low); }
+  std::vector<double> ticks() const {
+    std::vector<double> values;
+    const auto count = std::lround((high - low) / step);
+    for (long i = 0; i <= count; ++i) {
+      const double value = low + static_cast<double>(i) * step;
+      values.push_back(std::abs(value) < step * 1e-6 ? 0 : value);
+    }
+    return values;
+  }
+};
+
+bool drawable(const Series& series, size_t i) {
+  return i < series.x.size() && i < series.y.size() && std::isfinite(series.x[i]) && std::isfinite(series.y[i]);
+}
+
+double band_at(const Series& series, size_t i) {
+  return i < series.band.size() && std::isfinite(series.band[i]) ? series.band[i] : 0;
+}
+
+class PanelPicture {
+ public:
+  PanelPicture(const Panel& panel, double width) : panel_(panel), width_(width), bars_(!panel.categories.empty()) {
+    double x_low = std::numeric_limits<double>::infinity(), x_high = -x_low, y_low = x_low, y_high = -x_low;
+    bool whole = true;
+    for (const auto& series : panel.series)
+      for (size_t i = 0; i < series.y.size(); ++i) {
+        if (!drawable(series, i)) continue;
+        x_low = std::min(x_low, series.x[i]);
+        x_high = std::max(x_high, series.x[i]);
+        y_low = std::min(y_low, lower(series, i));
+        y_high = std::max(y_high, upper(series, i));
+        whole = whole && series.x[i] == std::round(series.x[i]);
+      }
+    empty_ = !std::isfinite(x_low);
+    if (empty_) return;
+    if (bars_) {
+      y_low = std::min(y_low, 0.0);
+      y_high = std::max(y_high, 0.0);
+    }
+    x_ = Scale::around(x_low, x_high, 6);
+    if (whole) x_.step = std::max(x_.step, 1.0);
+    // The data fills the width; its ends need not be ticks.
+    if (x_low < x_high) x_.low = x_low, x_.high = x_high;
+    y_ = Scale::around(y_low, y_high, 5);
+  }
+
+  std::string svg() const {
+    if (empty_)
+      return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"#777\">not run</text>\n",
+                         left + plot_width() / 2, top + plot_height() / 2);
+    std::string text = axes();
+    for (size_t i = 0; i < panel_.series.size(); ++i) text += bars_ ? bars(i) : band(i);
+    if (!bars_)
+      for (size_t i = 0; i < panel_.series.size(); ++i) text += line(i);
+    return text;
+  }
+
+ private:
+  double plot_width() const { return width_ - left - right; }
+  static double plot_height() { return panel_height - top - bottom; }
+  double within(double y) const { return panel_.share ? std::clamp(y, 0.0, 1.0) : y; }
+  double lower(const Series& series, size_t i) const { return within(series.y[i] - band_at(series, i)); }
+  double upper(const Series& series, size_t i) const { return within(series.y[i] + band_at(series, i)); }
+  double px(double x) const {
+    if (bars_) return left + plot_width() * (x + 0.5) / static_cast<double>(panel_.categories.size());
+    return left + plot_width() * x_.share(x);
+  }
+  double py(double y) const { return top + plot_height() * (1 - y_.share(y)); }
+
+  std::string axes() const {
+    std::string grid, labels;
+    for (const double tick : y_.ticks()) {
+      grid += fmt::format("M{:.1f} {:.1f}h{:.1f}", left, py(tick), plot_width());
+      labels += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n", left - 6,
+                            py(tick) + 4, tick);
+    }
+    std::string text = fmt::format("<path d=\"{}\" stroke=\"#e3e3e3\"/>\n{}", grid, labels);
+    text += bars_ ? category_labels() : round_labels();
+    // Zero is worth a line of its own where values fall on both sides of it.
+    const double base = y_.low < 0 && y_.high > 0 ? py(0) : top + plot_height();
+    text += fmt::format("<path d=\"M{:.1f} {:.1f}v{:.1f}M{:.1f} {:.1f}h{:.1f}\" stroke=\"#777\" fill=\"none\"/>\n",
+                        left, top, plot_height(), left, base, plot_width());
+    if (!bars_)  // the names of categories speak for themselves
+      text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", left + plot_width() / 2,
+                          panel_height - 6, escape(panel_.x_label));
+    return text + fmt::format("<text transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
+                              top + plot_height() / 2, escape(panel_.y_label));
+  }
+
+  std::string round_labels() const {
+    std::string text;
+    const auto first = std::ceil(x_.low / x_.step - 1e-9) * x_.step;
+    for (double tick = first; tick <= x_.high + x_.step * 1e-6; tick += x_.step)
+      text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.6g}</text>\n", px(tick),
+                          top + plot_height() + 17, std::abs(tick) < x_.step * 1e-6 ? 0.0 : tick);
+    return text;
+  }
+
+  /// Every n-th name, so that neighbours do not run into each other.
+  std::string category_labels() const {
+    const double room = plot_width() / static_cast<double>(panel_.categories.size());
+    double longest = 0;
+    for (const auto& name : panel_.categories) longest = std::max(longest, width_of(name) + letter);
+    const bool slanted = longest > room;
+    const auto step = static_cast<size_t>(std::max(1.0, std::ceil((slanted ? 14 : longest) / room)));
+    std::string text;
+    for (size_t i = 0; i < panel_.categories.size(); i += step)
+      text += fmt::format("<text transform=\"translate({:.1f} {:.1f}){}\" text-anchor=\"{}\">{}</text>\n",
+                          px(static_cast<double>(i)), top + plot_height() + (slanted ? 12 : 17),
+                          slanted ? " rotate(-28)" : "", slanted ? "end" : "middle", escape(panel_.categories[i]));
+    return text;
+  }
+
+  std::string bars(size_t index) const {
+    const auto& series = panel_.series[index];
+    const double room = plot_width() / static_cast<double>(panel_.categories.size()) * 0.8;
+    const double width = room / static_cast<double>(panel_.series.size());
+    std::string shapes, whiskers;
+    for (size_t i = 0; i < series.y.size(); ++i) {
+      if (!drawable(series, i)) continue;
+      const double x = px(series.x[i]) - room / 2 + width * static_cast<double>(index);
+      const double from = py(std::max(series.y[i], 0.0)), to = py(std::min(series.y[i], 0.0));
+      shapes += fmt::format("M{:.1f} {:.1f}h{:.1f}v{:.1f}h-{:.1f}z", x, from, width, to - from, width);
+      if (band_at(series, i) > 0)
+        whiskers += fmt::format("M{:.1f} {:.1f}V{:.1f}", x + width / 2, py(lower(series, i)), py(upper(series, i)));
+    }
+    return fmt::format("<path fill=\"{}\" d=\"{}\"/>\n<path stroke=\"#333\" d=\"{}\"/>\n", look_of(index).colour,
+                       shapes, whiskers);
+  }
+
+  std::string band(size_t index) const {
+    const auto& series = panel_.series[index];
+    std::string there, back;
+    for (size_t i = 0; i < series.y.size(); ++i) {
+      if (!drawable(series, i) || series.band.empty()) continue;
+      const auto edge = [&](double y) { return fmt::format("{:.1f} {:.1f}", px(series.x[i]), py(y)); };
+      there += (there.empty() ? "M" : "L") + edge(upper(series, i));
+      back = "L" + edge(lower(series, i)) + back;
+    }
+    if (there.empty()) return {};
+    return fmt::format("<path fill=\"{}\" fill-opacity=\"0.15\" d=\"{}{}z\"/>\n", look_of(index).colour, there, back);
+  }
+
+  std::string line(size_t index) const {
+    const auto& series = panel_.series[index];
+    std::string path, dots;
+    const bool few = series.y.size() <= 20;
+    for (size_t i = 0; i < series.y.size(); ++i) {
+      if (!drawable(series, i)) continue;
+      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", px(series.x[i]), py(series.y[i]));
+      if (few)
+        dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", px(series.x[i]),
+                            py(series.y[i]), look_of(index).colour);
+    }
+    if (path.empty()) return {};
+    return fmt::format("<path fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-dasharray=\"{}\" d=\"{}\"/>\n{}",
+                       look_of(index).colour, look_of(index).dash, path, dots);
+  }
+
+  const Panel& panel_;
+  double width_;
+  bool bars_, empty_ = false;
+  Scale x_, y_;
+};
+
+/// The names of the series, wrapped at `width`; `height` is set to what it takes.
+std::string legend(const std::vector<Series>& series, double width, double& height) {
+  std::string text;
+  double x = left, y = title_height + 14;
+  for (size_t i = 0; i < series.size(); ++i) {
+    const double wanted = 34 + width_of(series[i].name) + 18;
+    if (x > left && x + wanted > width) {
+      x = left;
+      y += legend_row;
+    }
+    text += fmt::format(
+        "<path stroke=\"{}\" stroke-width=\"4\" stroke-dasharray=\"{}\" d=\"M{:.1f} {:.1f}h24\"/>\n"
+        "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+        look_of(i).colour, look_of(i).dash, x, y - 4, x + 30, y, escape(series[i].name));
+    x += wanted;
+  }
+  height = y + 14;
+  return text;
+}
+
+}  // namespace
+
+std::string plot(const std::string& title, const std::vector<Panel>& panels) {
+  const auto count = static_cast<double>(std::max<size_t>(panels.size(), 1));
+  const double width = std::max((panels.size() > 1 ? narrow : wide) * count,
+                                left + 9 * static_cast<double>(display_width(title)) + margin);
+  const double each = width / count;
+  double panels_top = title_height;
+  const std::string names = legend(panels.empty() ? std::vector<Series>{} : panels.front().series, width, panels_top);
+  const double height = panels_top + panel_height + margin;
+  std::string text = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
+      "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#fff\"/>\n"
+      "<text x=\"{2:.0f}\" y=\"24\" font-size=\"15\" font-weight=\"bold\">{3}</text>\n{4}",
+      width, height, left, escape(title), names);
+  for (size_t i = 0; i < panels.size(); ++i)
+    text += fmt::format("<g transform=\"translate({:.0f} {:.0f})\">\n{}</g>\n", each * static_cast<double>(i),
+                        panels_top, PanelPicture(panels[i], each).svg());
+  return text + "</svg>\n";
+}
+
+std::string plot_csv(const std::vector<Panel>& panels) {
+  Table table({{"panel"}, {"series"}, {"x"}, {"y"}, {"band"}});
+  for (const auto& panel : panels)
+    for (const auto& series : panel.series)
+      for (size_t i = 0; i < series.y.size(); ++i)
+        if (drawable(series, i))
+          table.add_row({panel.y_label, series.name,
+                         panel.categories.empty() ? fmt::format("{:g}", series.x[i])
+                                                  : panel.categories[static_cast<size_t>(series.x[i])],
+                         fmt::format("{:.6g}", series.y[i]),
+                         series.band.empty() ? "" : fmt::format("{:.6g}", band_at(series, i))});
+  return table.to_csv();
+}
+
+}  // namespace fedgrab
