@@ -15,10 +15,13 @@
 namespace fedgrab {
 namespace {
 
+constexpr int unknown_code = 1;
+
 int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 /// Between fork and exec: system calls only.
 [[noreturn]] void become(char* const* words, int output, int log, pid_t parent) {
+  setpgid(0, 0);  // a terminal's Ctrl-C comes to the parent alone, which passes it on once
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(128 + SIGTERM);  // it was gone before it could be watched
   dup2(output, STDOUT_FILENO);
@@ -29,7 +32,8 @@ int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 
 
 }  // namespace
 
-std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+// Not where the link points to: another program may lie there by now.
+std::filesystem::path own_program() { return "/proc/self/exe"; }
 
 ChildProcess::ChildProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                            const std::filesystem::path& log) {
@@ -72,7 +76,10 @@ void ChildProcess::ask_to_end() const {
 
 std::optional<int> ChildProcess::exit_code() {
   int status = 0;
-  if (!code_ && process_ > 0 && waitpid(process_, &status, WNOHANG) == process_) code_ = code_of(status);
+  if (code_ || process_ <= 0) return code_;
+  const pid_t ended = waitpid(process_, &status, WNOHANG);
+  if (ended == process_) code_ = code_of(status);
+  if (ended < 0 && errno == ECHILD) code_ = unknown_code;  // SIGCHLD is ignored: the system has forgotten how it ended
   return code_;
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <list>
+#include <set>
 #include <thread>
 
 #include "fedgrab/core/child_process.h"
@@ -52,10 +54,13 @@ ChildProcess start(const Job& job, const JobOptions& options) {
 
 std::string failure(const Job& job, int code) {
   if (code == 0) return fs::remove(log_of(job)), "";
-  if (code == interrupted_code || code > 128)
+  const std::set<int> from_outside{interrupted_code, 128 + SIGINT, 128 + SIGTERM, 128 + SIGKILL};
+  if (from_outside.contains(code))
     return fmt::format("its process was ended from outside ({}); the same command goes on from its last checkpoint",
                        code == interrupted_code ? "interrupted" : fmt::format("signal {}", code - 128));
-  return fmt::format("{} ({})", last_line(log_of(job)), log_of(job).string());
+  const std::string said = last_line(log_of(job));
+  return fmt::format("{} ({})", said.empty() ? fmt::format("its process ended with {}", code) : said,
+                     log_of(job).string());
 }
 
 class Workers {
@@ -154,6 +159,8 @@ void check_settings(const Job& job) {
 }
 
 bool complete(const Job& job) {
+  if (!job.directory.exists()) return false;
+  check_settings(job);
   if (!job.directory.finished()) return false;
   const auto done = job.directory.last_round();
   const auto asked = std::get<int64_t>(job.config.get("train.rounds"));
@@ -161,7 +168,6 @@ bool complete(const Job& job) {
     throw Error(Fault::usage, job.directory.root.string(),
                 fmt::format("has {} rounds already, {} are asked for", done->round, asked),
                 "one table must not mix them: choose another --out");
-  check_settings(job);
   Config saved{full_schema()};
   saved.load_toml(job.directory.config());
   return saved.get("train.rounds") == job.config.get("train.rounds");

@@ -29,27 +29,31 @@ std::optional<Json> summary_of(const Job& job) {
   return job.directory.read_summary();
 }
 
-/// What the user changed of the paper's settings, "key = value, …".
-std::string changes(const Assignments& flags) {
-  std::string text;
-  const Schema schema = full_schema();
-  for (const auto& [key, value] : flags) {
-    const std::string& parameter = schema.find(key).key;
-    static const std::vector<std::string> harmless{"data.path", "engine.", "record.", "checkpoint."};
-    const bool matters = std::none_of(harmless.begin(), harmless.end(),
-                                      [&](const std::string& prefix) { return parameter.starts_with(prefix); });
-    if (matters) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", parameter, value);
+/// What the user changed of the paper's settings.
+Assignments changes(const ReproductionPlan& p, const ReproduceOptions& options) {
+  const Config papers = resolve_config(p.file, {}), ours = resolve_config(p.file, options.flags);
+  static const std::vector<std::string> harmless{"data.path", "engine.", "record.", "checkpoint."};
+  Assignments changed;
+  for (const auto& parameter : ours.schema().all()) {
+    const std::string& key = parameter.key;
+    const bool matters = key == "engine.precision" || std::none_of(harmless.begin(), harmless.end(),
+                                                                   [&](const auto& h) { return key.starts_with(h); });
+    if (matters && ours.get(key) != papers.get(key)) changed.emplace_back(key, to_text(ours.get(key)));
   }
-  return text;
+  return changed;
 }
 
-bool papers_data(const Assignments& flags) { return changes(flags).find("data.name") == std::string::npos; }
+bool papers_data(const Assignments& changed) {
+  return std::none_of(changed.begin(), changed.end(), [](const auto& change) { return change.first == "data.name"; });
+}
 
 std::string remarks(const Reproduction& what, const ReproductionPlan& p, const ReproduceOptions& options) {
   std::string text;
-  const std::string changed = changes(options.flags);
-  if (!papers_data(options.flags)) text += "Not the paper's data. ";
-  if (!changed.empty()) text += fmt::format("Changed from the paper's settings: {}.\n", changed);
+  const auto changed = changes(p, options);
+  if (!papers_data(changed)) text += "Not the paper's data. ";
+  for (size_t i = 0; i < changed.size(); ++i)
+    text += fmt::format("{}{} = {}{}", i == 0 ? "Changed from the paper's settings: " : ", ", changed[i].first,
+                        changed[i].second, i + 1 == changed.size() ? ".\n" : "");
   if (!what.claim.empty()) text += fmt::format("The paper: {}\n", what.claim);
   if (!what.note.empty()) text += what.note + "\n";
   for (const auto& fault : p.missing) text += fmt::format("Needs data: {}\n", fault);
@@ -74,19 +78,24 @@ std::string machine() {
   return text;
 }
 
-/// A folder may be filled by several commands: each is kept.
+/// A folder may be filled by several commands: each run names the one that finished it.
 void write_about(const fs::path& file, const Reproduction& what, const ReproductionPlan& p,
                  const ReproduceOptions& options) {
-  Json about{{"title", what.title}, {"runs", what.runs}, {"commands", Json::array()}};
-  if (fs::exists(file)) about["commands"] = Json::parse(read_text(file)).value("commands", Json::array());
-  const Json command{{"command", options.command}, {"revision", options.revision}, {"machine", machine()}};
+  const Json before = fs::exists(file) ? Json::parse(read_text(file)) : Json::object();
+  Json about{{"title", what.title}, {"runs", what.runs}, {"commands", before.value("commands", Json::array())}};
   auto& commands = about["commands"];
-  if (std::find(commands.begin(), commands.end(), command) == commands.end()) commands.push_back(command);
-  for (size_t i = 0; i < p.shown.size(); ++i)
-    if (const auto& summary = p.shown[i].summary)
-      about["finished"][p.shown[i].cell.name] = {{"rounds", summary->at("rounds")},
-                                                 {"seed", std::get<int64_t>(p.jobs[i].config.get("train.seed"))},
-                                                 {"seconds", summary->at("seconds")}};
+  const Json command{{"command", options.command}, {"revision", options.revision}, {"machine", machine()}};
+  for (size_t i = 0; i < p.shown.size(); ++i) {
+    const auto& [cell, directory, state, summary] = p.shown[i];
+    if (!summary) continue;
+    const Json known = before.value("finished", Json::object()).value(cell.name, Json::object());
+    const bool same = known.value("seconds", 0.0) == summary->at("seconds").get<double>();
+    if (!same && (commands.empty() || commands.back() != command)) commands.push_back(command);
+    about["finished"][cell.name] = {{"rounds", summary->at("rounds")},
+                                    {"seed", std::get<int64_t>(p.jobs[i].config.get("train.seed"))},
+                                    {"seconds", summary->at("seconds")},
+                                    {"command", same ? known.at("command") : Json(commands.size() - 1)}};
+  }
   write_atomically(file, about.dump(1) + "\n");
 }
 
@@ -127,44 +136,50 @@ std::string show(const Reproduction& what, ReproductionPlan& p, const ReproduceO
   const fs::path folder = options.out / what.name;
   make_folder(folder);
   write_about(folder / "about.json", what, p, options);
+  const bool of_paper = papers_data(changes(p, options));
   const std::string heading = what.title + "\n\n", rest = "\n" + remarks(what, p, options);
   if (what.view == "partition") return heading + show_partitions(what, p, folder) + rest;
   write_atomically(folder / "curves.csv", curves(p.shown).to_csv());
   if (what.view == "table") {
-    const Table table = comparison(what, p.shown, p.paper_rounds);
+    const Table table = comparison(what, p.shown, p.paper_rounds, of_paper);
     write_atomically(folder / "table.csv", table.to_csv());
     write_atomically(folder / "table.md", "# " + heading + table.to_markdown() + rest);
     return heading + table.to_text() + rest;
   }
   const auto panels = figure_panels(what, p.shown);
-  write_atomically(folder / "figure.svg",
-                   plot(what.title + (papers_data(options.flags) ? "" : " (not the paper's data)"), panels));
+  write_atomically(folder / "figure.svg", plot(what.title + (of_paper ? "" : " (not the paper's data)"), panels));
   write_atomically(folder / "figure.csv", plot_csv(panels));
-  return heading + figure_runs(what, p.shown, p.paper_rounds).to_text() + rest;
+  const Table table = figure_runs(what, p.shown, p.paper_rounds);
+  write_atomically(folder / "figure.md", "# " + heading + "![](figure.svg)\n\n" + table.to_markdown() + rest);
+  return heading + table.to_text() + rest;
 }
 
 }  // namespace
 
 ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& options) {
   ReproductionPlan p = plan(what, options);
-  std::vector<size_t> places;
-  std::vector<Job> chosen, runnable;
-  for (size_t i = 0; i < p.jobs.size(); ++i)
-    if (p.chosen[i]) chosen.push_back(p.jobs[i]);
-  const auto faults = data_faults(chosen);
-  size_t next = 0;
+  // What is there already can be shown without its data; settings that differ are refused before anything is written.
+  std::vector<size_t> unfinished;
+  std::vector<Job> to_train;
   for (size_t i = 0; i < p.jobs.size(); ++i) {
-    if (!p.chosen[i]) continue;
-    const std::string& fault = faults[next++];
-    if (fault.empty()) {
-      places.push_back(i);
-      runnable.push_back(p.jobs[i]);
-    } else {
-      p.shown[i].state = "needs data";
-      p.missing.insert(fault);
-    }
+    if (!p.chosen[i] || complete(p.jobs[i])) continue;
+    unfinished.push_back(i);
+    to_train.push_back(p.jobs[i]);
   }
-  if (runnable.empty()) throw Error(Fault::data, what.name, faults.front(), "it needs " + what.needs);
+  const auto faults = data_faults(to_train);
+  for (size_t i = 0; i < faults.size(); ++i) {
+    if (faults[i].empty()) continue;
+    p.shown[unfinished[i]].state = "needs data";
+    p.missing.insert(faults[i]);
+  }
+  std::vector<size_t> places;  // of those that can be run or shown, among all
+  std::vector<Job> runnable;
+  for (size_t i = 0; i < p.jobs.size(); ++i) {
+    if (!p.chosen[i] || !p.shown[i].state.empty()) continue;
+    places.push_back(i);
+    runnable.push_back(p.jobs[i]);
+  }
+  if (runnable.empty()) throw Error(Fault::data, what.name, *p.missing.begin(), "it needs " + what.needs);
   make_folder(fs::path(p.file.name).parent_path());
   write_atomically(p.file.name, p.file.text);
   ReproduceResult result{.text = show(what, p, options)};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace fedgrab {
@@ -67,11 +68,16 @@ std::vector<const ShownCell*> finished(const std::vector<const ShownCell*>& cell
   return done;
 }
 
+int64_t fewest_rounds(const std::vector<const ShownCell*>& done) {
+  auto rounds = std::numeric_limits<int64_t>::max();
+  for (const auto* cell : done) rounds = std::min(rounds, cell->summary->value("rounds", int64_t{0}));
+  return rounds;
+}
+
 std::string rounds_text(const std::vector<const ShownCell*>& done, int64_t paper_rounds) {
   if (done.empty()) return not_run;
-  int64_t rounds = paper_rounds;
-  for (const auto* cell : done) rounds = std::min(rounds, cell->summary->value("rounds", int64_t{0}));
-  return rounds < paper_rounds ? fmt::format("{} of {}", rounds, paper_rounds) : fmt::format("{}", rounds);
+  const int64_t rounds = fewest_rounds(done);
+  return rounds != paper_rounds ? fmt::format("{} of {}", rounds, paper_rounds) : fmt::format("{}", rounds);
 }
 
 std::string state_of(const std::vector<const ShownCell*>& cells) {
@@ -82,7 +88,8 @@ std::string state_of(const std::vector<const ShownCell*>& cells) {
 
 /// Ours, the paper's and the difference, as texts.
 std::vector<std::string> compared(const Measure& measure, const std::vector<const ShownCell*>& done,
-                                  const std::string& state, const std::string& theirs, const std::string& deviation) {
+                                  const std::string& state, const std::string& theirs, const std::string& deviation,
+                                  bool comparable) {
   std::vector<double> values;
   for (const auto* cell : done)
     if (const auto value = number_at(*cell->summary, measure.pointer)) values.push_back(*value);
@@ -90,15 +97,15 @@ std::vector<std::string> compared(const Measure& measure, const std::vector<cons
   if (done.empty()) return {state, paper, not_run};
   if (values.size() < done.size())  // a group without classes, or a target that some seeds did not reach
     return {measure.digits > 0 ? not_run
-            : values.empty()   ? "not reached"
+            : values.empty()   ? fmt::format("not in {}", fewest_rounds(done))
                                : fmt::format("{} of {} reached", values.size(), done.size()),
             paper, not_run};
   const double ours = mean_of(values);
   std::string text = fmt::format("{:.{}f}", ours, measure.digits);
   if (values.size() > 1) text += fmt::format(" ± {:.{}f}", deviation_of(values), measure.digits);
   double number = 0;
-  const bool printed =
-      !theirs.empty() && std::from_chars(theirs.data(), theirs.data() + theirs.size(), number).ec == std::errc{};
+  const bool printed = comparable && !theirs.empty() &&
+                       std::from_chars(theirs.data(), theirs.data() + theirs.size(), number).ec == std::errc{};
   return {text, paper, printed ? fmt::format("{:+.{}f}", ours - number, measure.digits) : not_run};
 }
 
@@ -225,7 +232,7 @@ bool is_about(const PaperNumbers& paper, const std::vector<std::string>& row, co
   return true;
 }
 
-Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds) {
+Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds, bool comparable) {
   const auto& names = what.paper.columns;
   std::vector<Column> columns;
   for (const auto& name : names) {
@@ -246,7 +253,7 @@ Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, 
     for (size_t i = 0; i < names.size(); ++i) {
       if (const auto measure = measure_of(names[i])) {
         const bool spread = i + 1 < names.size() && names[i + 1] == names[i] + " ±";
-        for (auto& text : compared(*measure, done, state_of(own), row[i], spread ? row[i + 1] : ""))
+        for (auto& text : compared(*measure, done, state_of(own), row[i], spread ? row[i + 1] : "", comparable))
           texts.push_back(text);
       } else if (is_shown(names[i])) {
         texts.push_back(row[i]);
@@ -298,7 +305,7 @@ Table figure_runs(const Reproduction& what, const std::vector<ShownCell>& cells,
       std::vector<std::string> row{group.label};
       if (over_axis) row.push_back(x);
       for (const char* name : {"All", "Few"})
-        row.push_back(compared(*measure_of(name), done, state_of(own), "", "").front());
+        row.push_back(compared(*measure_of(name), done, state_of(own), "", "", false).front());
       row.push_back(rounds_text(done, paper_rounds));
       row.push_back(fmt::format("{}/{}", done.size(), own.size()));
       table.add_row(row);

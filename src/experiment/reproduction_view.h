@@ -18,8 +18,8 @@ struct ShownCell {
   std::optional<Json> summary{};  // of a finished run with these very settings
 };
 
-/// Ours beside the paper's, a row per row of the paper.
-Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds);
+/// Ours beside the paper's, a row per row of the paper; the difference only where they are `comparable`.
+Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds, bool comparable);
 
 std::vector<Panel> figure_panels(const Reproduction& what, const std::vector<ShownCell>& cells);
 /// What the figure was made of, a row per series.

@@ -11,7 +11,7 @@ namespace fedgrab {
 namespace {
 
 bool may_change_on_resume(const std::string& key) {
-  static const std::vector<std::string> free{"train.rounds", "engine.", "record.", "checkpoint."};
+  static const std::vector<std::string> free{"train.rounds", "data.path", "engine.", "record.", "checkpoint."};
   return std::any_of(free.begin(), free.end(), [&](const std::string& prefix) { return key.starts_with(prefix); });
 }
 
@@ -84,7 +84,8 @@ Config resumed_config(const std::filesystem::path& saved, const Config& asked_fo
     // The cosine reaches zero in the last round: with another last round, the finished ones would have differed.
     const bool bends_schedule =
         parameter.key == "train.rounds" && config.read<TrainParams>("train").schedule == "cosine";
-    static const std::vector<std::string> pinned{"engine.device", "engine.precision", "engine.slots", "engine.groups"};
+    static const std::vector<std::string> pinned{"engine.device", "engine.precision", "engine.slots", "engine.groups",
+                                                 "engine.deterministic"};
     const bool other_bits = config.read<EngineParams>("engine").deterministic &&
                             std::find(pinned.begin(), pinned.end(), parameter.key) != pinned.end();
     if (!may_change_on_resume(parameter.key) || bends_schedule || other_bits)

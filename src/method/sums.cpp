@@ -1,5 +1,6 @@
 #include "fedgrab/method/sums.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 

@@ -114,6 +114,19 @@ class Jobs(Case):
                     self.assertFalse(pathlib.Path(f"/proc/{pid}").exists())
                 self.check(f"out{number}", self.command(f"out{number}"))
 
+    def test_a_terminals_signal_reaches_the_workers_once(self):
+        """Ctrl-C signals a whole process group; a worker that saw it twice would end without saving."""
+        rarely = ["--set", "checkpoint.every=1000"]
+        process = start(*self.command("out"), *rarely, folder=self.folder, start_new_session=True)
+        self.running(process)
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate()
+        for run in (self.folder / "out").glob("*/metrics.jsonl"):
+            rounds = len(run.read_text().splitlines())
+            saved = [int(path.stem.split("-")[-1]) for path in (run.parent / "checkpoints").glob("*.safetensors")]
+            self.assertIn(rounds, [*saved, 0, 6], f"{run.parent.name} has {rounds} rounds, saved: {saved}")
+        self.check("out", self.command("out") + rarely)
+
     def test_killed_outright(self):
         process = start(*self.command("out"), folder=self.folder)
         workers = [os.pidfd_open(pid) for pid in self.running(process)]

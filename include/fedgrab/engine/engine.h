@@ -41,14 +41,15 @@ struct EngineParams {
     v.param("memory", memory,
             "cuda: GiB of device memory for the slots; data and evaluation come on top (0: what is free)")
         .between(0, 100000);
-    v.param("data", data,
-            "cuda: images on the device, or streamed to it from memory as they are used; auto: on the device where they "
-            "take at most half of what is free")
+    v.param(
+         "data", data,
+         "cuda: images on the device, or streamed to it from memory as they are used; auto: on the device where they "
+         "take at most half of what is free")
         .one_of({"auto", "resident", "streamed"});
     v.param(
         "deterministic", deterministic,
-        "cuda: bit-identical reruns on the same machine: never fewer slots than asked for, and no other slots, groups "
-        "or precision on resume (the cpu always is)");
+        "cuda: bit-identical reruns on the same machine: the usual tiles instead of the fastest by measurement, never "
+        "fewer slots than asked for, and no other slots, groups or precision on resume (the cpu always is)");
     v.param("client_memory", client_memory,
             "GiB of RAM for what clients keep from round to round; the rest goes to files in the run directory")
         .between(0, 100000);

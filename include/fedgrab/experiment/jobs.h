@@ -30,8 +30,8 @@ struct JobOptions {
 /// Throws a usage Error where the run that is there was made with other settings than these, its rounds aside.
 void check_settings(const Job& job);
 
-/// Whether the run is there with all of its rounds. Throws a usage Error where a finished one was run with other values
-/// than those asked for, or for longer.
+/// Whether the run is there with all of its rounds. Throws a usage Error where one that was begun has other settings
+/// than those asked for, or was run for longer.
 bool complete(const Job& job);
 
 /// Runs what is missing, in order, and calls `ended` after each job, whether it was run or found: the error is empty

@@ -353,7 +353,7 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                  
       }
   __syncthreads();
   const Corner corner{slot, m0, n0, rows, columns, parity_y, parity_x};
-  if constexpr (pass == Pass::weight_gradient) {
+  if constexpr (K::of == Pass::weight_gradient) {
     if (args.gradient != nullptr)
       write_gradient<K>(args, corner, result);
     else
@@ -379,6 +379,8 @@ void launch_tile(const Arguments& args, int m_blocks, int n, cudaStream_t stream
   check_launch("convolution");
 }
 
+constexpr int largest_tile = 6;
+
 /// Tile shapes by number. bf16 has them all; the float precisions, which are for checking, the first four.
 template <Pass pass, class T, bool exact>
 void launch_numbered(const Arguments& args, int64_t rows, int parities, int n, int tile, cudaStream_t stream) {
@@ -394,7 +396,7 @@ void launch_numbered(const Arguments& args, int64_t rows, int parities, int n, i
     // Five or ten images of 4 x 4 pixels fill 80 rows, not 128.
     if (tile == 4) return launch_tile<pass, T, exact, 80, 128, 1, 4>(args, blocks(80), n, stream);
     if (tile == 5) return launch_tile<pass, T, exact, 80, 64, 1, 4>(args, blocks(80), n, stream);
-    if (tile == 6) return launch_tile<pass, T, exact, 160, 128, 2, 4>(args, blocks(160), n, stream);
+    if (tile == largest_tile) return launch_tile<pass, T, exact, 160, 128, 2, 4>(args, blocks(160), n, stream);
   }
   if constexpr (std::is_same_v<T, bf16> && pass == Pass::weight_gradient) {
     // Short sums need fewer tiles in flight, and leave room for more blocks.
@@ -447,10 +449,19 @@ void launch(Precision precision, const Arguments& args, int tile, cudaStream_t s
 }  // namespace
 
 int64_t row_sums_room(int slots, int batch, int pixels, int channels) {
-  return int64_t{slots} * channels * 2 * (ceil_div(int64_t{batch} * pixels, fewest_rows_per_block) + 16);
+  return int64_t{slots} * channels * 4 * (ceil_div(int64_t{batch} * pixels, fewest_rows_per_block) + 16);
 }
 
 int tiles_of(Precision precision) { return precision == Precision::bf16 ? 7 : 4; }
+
+bool tile_fits(Precision precision, int tile) {
+  int device = 0, most = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  // Only the largest tile asks for more than the 99 KiB that every device has.
+  using Largest = Tile<Pass::forward, bf16, false, 160, 128, 2, 4, 3>;
+  return precision != Precision::bf16 || tile != largest_tile || Largest::shared_bytes <= most;
+}
 
 int usual_tile(Pass pass, const ConvolutionShape& shape) {
   const int width = pass == Pass::input_gradient ? shape.in : shape.out;

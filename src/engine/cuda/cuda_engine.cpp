@@ -36,12 +36,13 @@ Precision precision_of(const std::string& name) {
 }
 
 /// Bytes one slot takes: weights, momentum, the bf16 copy and the model it starts from; the gradient where it is kept;
-/// activations and their gradients.
-int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train, int64_t batch) {
+/// activations and their gradients; images on their way, where they are streamed.
+int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train, int64_t batch, int64_t streamed_image) {
   const auto& layout = network.layout();
   const int64_t per_weight = network.precision() == Precision::bf16 ? 14 : 12;
   const int64_t gradient = 4 * (layout.trained() - (train.clip > 0 ? 0 : layout.convolutions()));
-  return layout.size() * per_weight + gradient + batch * network.activation_bytes();
+  return layout.size() * per_weight + gradient +
+         batch * (network.activation_bytes() + 2 * SlotTraining::steps_at_once * streamed_image);
 }
 
 /// Whether images stay with the host and come over as they are used.
@@ -82,7 +83,7 @@ class CudaEngine : public Engine {
       : federation_(federation),
         stream_(c10::cuda::getStreamFromPool()),
         name_(params.precision),
-        tiles_(precision_of(params.precision), !params.deterministic, static_cast<int>(params.groups)),
+        tiles_(precision_of(params.precision), !params.deterministic),
         network_(federation.model, precision_of(params.precision), tiles_),
         streamed_(streams_images(params, federation)),
         train_(federation.data.train, federation.data.normalisation, federation.data.augmentation, streamed_),
@@ -98,8 +99,9 @@ class CudaEngine : public Engine {
     cudaMemGetInfo(&free, &total);
     double budget = static_cast<double>(free) * share_of_free;
     if (params.memory > 0) budget = std::min(budget, params.memory * 0x1.0p30);
-    const auto each = static_cast<double>(
-        slot_bytes(network_, federation.train, largest_batch(federation.train, federation.partition)));
+    const auto each = static_cast<double>(slot_bytes(network_, federation.train,
+                                                     largest_batch(federation.train, federation.partition),
+                                                     streamed_ ? federation.data.shape().size() : 0));
     fit_ = static_cast<int64_t>(budget / each);
     if (fit_ < 1 && params.memory > 0)
       throw Error(Fault::usage, "engine.memory", fmt::format("one client needs {:.1f} GiB", each * 0x1.0p-30),
@@ -195,12 +197,14 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
       warn(fmt::format("the device is out of memory: going on with {} clients at once", slots_));
     }
   }
+  tiles_.remember();
   return reports;
 }
 
 void CudaEngine::make_groups() {
   if (!groups_.empty()) return;
   const auto [count, each] = groups();
+  tiles_.share(count);
   for (int64_t g = 0; g < count; ++g)
     groups_.push_back(std::make_unique<SlotTraining>(federation_, network_, train_, each,
                                                      static_cast<int>(-std::max<int64_t>(lowest_priority - g, 0))));
@@ -214,7 +218,9 @@ void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global,
   const auto all = places;
   std::vector<Crew> crews(groups_.size());  // where a group has one
   size_t dealt = 0, collected = 0;
-  Stopwatch watch, idle;
+  Stopwatch watch;
+  const Stopwatch whole;
+  double load_seconds = 0, collect_seconds = 0;
   while (collected < all.size()) {
     throw_if_interrupted();
     bool waiting = true;
@@ -226,7 +232,7 @@ void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global,
         crew.places = std::span(all).subspan(dealt, std::min(all.size() - dealt, static_cast<size_t>(group.slots())));
         dealt += crew.places.size();
         load(task, global, common, group, crew, store);
-        phases_["load"] += watch.lap();
+        load_seconds += watch.lap();
         waiting = false;
       }
       if (crew.places.empty()) continue;
@@ -239,13 +245,15 @@ void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global,
         collected += crew.places.size();
         std::erase_if(places, [&](size_t place) { return std::ranges::find(crew.places, place) != crew.places.end(); });
         crew = {};
-        phases_["collect"] += watch.lap();
+        collect_seconds += watch.lap();
         waiting = false;
       }
     }
     if (waiting) std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  phases_["steps"] = idle.elapsed() - phases_["load"] - phases_["collect"];
+  phases_["load"] += load_seconds;
+  phases_["collect"] += collect_seconds;
+  phases_["steps"] += whole.elapsed() - load_seconds - collect_seconds;
 }
 
 void CudaEngine::load(const RoundTask& task, const torch::Tensor& global, const torch::Tensor& common,

@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(threads) train(const HeadTask t) {
 
 }  // namespace
 
-bool head_fits(int batch, int classes) { return shared_bytes(batch, classes) <= most_shared && classes <= 1024; }
+bool head_fits(int batch, int classes) { return shared_bytes(batch, classes) <= most_shared; }
 
 void train_head(const HeadTask& task, cudaStream_t stream) {
   static const cudaError_t allowed =

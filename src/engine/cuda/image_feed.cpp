@@ -12,7 +12,14 @@ ImageFeed::ImageFeed(const Images& images, int64_t capacity)
       bytes_(images.shape.size()),
       pinned_(torch::empty({2 * capacity * bytes_}, torch::dtype(torch::kByte).pinned_memory(true))),
       device_(torch::empty({2 * capacity * bytes_}, torch::dtype(torch::kByte).device(torch::kCUDA))),
-      copies_(c10::cuda::getStreamFromPool()) {}
+      copies_(c10::cuda::getStreamFromPool()) {
+  // The memory may be what the current stream has just given back, and is still using.
+  at::cuda::CUDAEvent given;
+  given.record(c10::cuda::getCurrentCUDAStream());
+  given.block(copies_);
+}
+
+ImageFeed::~ImageFeed() { copies_.synchronize(); }
 
 void ImageFeed::fill(size_t half, std::span<const int64_t> indices) {
   TORCH_CHECK(static_cast<int64_t>(indices.size()) <= capacity_);

@@ -17,8 +17,10 @@ class ImageFeed {
  public:
   /// `capacity`: images per half. `images` outlives it.
   ImageFeed(const Images& images, int64_t capacity);
+  ImageFeed(const ImageFeed&) = delete;
+  ImageFeed& operator=(const ImageFeed&) = delete;
+  ~ImageFeed();
 
-  int64_t capacity() const { return capacity_; }
   /// The first half on the device; the second follows at once.
   const uint8_t* pixels() const { return device_.data_ptr<uint8_t>(); }
 

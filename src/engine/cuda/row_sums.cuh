@@ -20,8 +20,8 @@ struct BlockOfRows {
   int ticket;          // which counter they share
 };
 
-/// Called by all threads of all blocks that have rows, after partial sums of their channels were handed to `write`
-/// below. True in the last block, for which `partial` then holds everything.
+/// Called by all threads of all blocks that have rows, after they wrote their sums to partial_at(). True in the last
+/// block, which then finds everything there.
 __device__ inline bool is_last_block(const RowSums& sums, const BlockOfRows& block) {
   __shared__ bool last;
   __threadfence();
@@ -40,34 +40,30 @@ __device__ inline float2* partial_at(const RowSums& sums, const BlockOfRows& blo
   return sums.partial + (int64_t{block.slot} * stride + index) * block.channels + block.first;
 }
 
-/// In the last block: calls take(channel, total) once per channel, by one thread each. `scratch`: double2 in shared
-/// memory, one per thread.
+/// In the last block: calls take(channel, total) once per channel, by one thread each. A block has a multiple of
+/// `width` threads. `scratch`: double2 in shared memory, one per thread.
 template <class Take>
 __device__ void add_up(const RowSums& sums, const BlockOfRows& block, int stride, double2* scratch, Take take) {
-  const int threads = blockDim.x, width = block.width;
-  const int parts = max(threads / width, 1);
-  for (int base = 0; base < width; base += threads) {
-    const int c = base + static_cast<int>(threadIdx.x) % min(width, threads), part = threadIdx.x / min(width, threads);
-    double2 total{0, 0};
-    if (part < parts && c < width) {
+  const int parts = static_cast<int>(blockDim.x) / block.width;
+  const int c = static_cast<int>(threadIdx.x) % block.width, part = static_cast<int>(threadIdx.x) / block.width;
+  const bool there = block.first + c < block.channels;
+  double2 total{0, 0};
+  if (there) {
 #pragma unroll 8
-      for (int i = part; i < block.blocks; i += parts) {
-        const float2 value = __ldcg(partial_at(sums, block, stride, i) + c);
-        total.x += value.x;
-        total.y += value.y;
-      }
+    for (int i = part; i < block.blocks; i += parts) {
+      const float2 value = __ldcg(partial_at(sums, block, stride, i) + c);
+      total.x += value.x;
+      total.y += value.y;
     }
-    scratch[threadIdx.x] = total;
-    __syncthreads();
-    if (part == 0 && c < width) {
-      for (int other = 1; other < parts; ++other) {
-        total.x += scratch[other * width + c].x;
-        total.y += scratch[other * width + c].y;
-      }
-      if (block.first + c < block.channels) take(block.first + c, total);
-    }
-    __syncthreads();
   }
+  scratch[threadIdx.x] = total;
+  __syncthreads();
+  if (part != 0 || !there) return;
+  for (int other = 1; other < parts; ++other) {
+    total.x += scratch[other * block.width + c].x;
+    total.y += scratch[other * block.width + c].y;
+  }
+  take(block.first + c, total);
 }
 
 /// Mean and 1/σ of a channel from Σ y and Σ y².

@@ -49,8 +49,9 @@ SlotNetwork::SlotNetwork(std::shared_ptr<const Model> model, Precision precision
       layout_(*model_, convolution_weights()),
       tiles_(tiles) {
   for (const auto& op : operations_)
-    if (op.out % channel_padding != 0 || model_->architecture.input.channels > channel_padding)
-      throw Error(Fault::other, "model", "a width that is no multiple of 8 does not run on cuda",
+    if (op.out / channel_padding > ticket_room || op.out % channel_padding != 0 ||
+        model_->architecture.input.channels > channel_padding)
+      throw Error(Fault::other, "model", "a width that is no multiple of 8, or above 2,048, does not run on cuda",
                   "choose --device cpu");
 }
 
@@ -171,8 +172,18 @@ std::vector<SlotNetwork::Operation> SlotNetwork::compile(const Architecture& arc
     const Operation& op = operations[i];
     for (const int source : {op.input, op.residual})
       if (source >= 0) operations[static_cast<size_t>(source)].completed_by = static_cast<int>(i);
-    if (op.kind == Kind::norm && op.input >= 0) operations[static_cast<size_t>(op.input)].norm = static_cast<int>(i);
+    if (op.kind != Kind::norm) continue;
+    if (op.input < 0 || operations[static_cast<size_t>(op.input)].kind != Kind::convolution)
+      throw Error(Fault::other, op.name, "a norm without a convolution before it does not run on cuda yet");
+    operations[static_cast<size_t>(op.input)].norm = static_cast<int>(i);
   }
+  // Only convolutions add to a gradient that is there already.
+  for (auto op = operations.begin(); op != operations.end(); ++op)
+    for (const int source : {op->input, op->residual})
+      if (source >= 0 && op->kind != Kind::convolution &&
+          std::any_of(op + 1, operations.end(),
+                      [&](const Operation& later) { return later.input == source || later.residual == source; }))
+        throw Error(Fault::other, "model", "a branch that begins with no convolution does not run on cuda yet");
   return operations;
 }
 

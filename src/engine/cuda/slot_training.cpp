@@ -21,8 +21,7 @@ torch::TensorOptions on_device(torch::ScalarType type) {
   return torch::TensorOptions().dtype(type).device(torch::kCUDA);
 }
 
-constexpr int64_t steps_at_once = 8;  // that are started together
-constexpr int64_t steps_ahead = 32;   // in flight while more are started, at most
+constexpr int64_t steps_ahead = 32;  // in flight while more are started, at most
 
 }  // namespace
 
@@ -285,6 +284,7 @@ void SlotTraining::prepare_round(const std::vector<SlotClient>& clients, int64_t
       }
     }
     order_.copy_(order);
+    if (!feed_) return;
     host_order_ = order;
     host_samples_.assign(samples.data_ptr<int32_t>(), samples.data_ptr<int32_t>() + clients.size());
     return;

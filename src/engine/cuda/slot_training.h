@@ -38,6 +38,8 @@ int64_t largest_batch(const TrainParams& train, const Partition& partition);
 
 class SlotTraining {
  public:
+  static constexpr int64_t steps_at_once = 8;  // that are started together
+
   /// `priority`: 0 or less; the device serves lower numbers first.
   SlotTraining(const Federation& federation, const SlotNetwork& network, const DeviceImages& data, int64_t slots,
                int priority);

@@ -4,11 +4,18 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
+#include <vector>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
@@ -21,10 +28,13 @@ constexpr int turns = 3, launches = 4;
 
 /// Where the measurements of this device and precision are kept.
 std::filesystem::path remembered_in(Precision precision) {
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  const char* const home = std::getenv("HOME");
-  if (cache == nullptr && home == nullptr) return {};
-  const auto folder = cache != nullptr ? std::filesystem::path(cache) : std::filesystem::path(home) / ".cache";
+  const auto path_in = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  auto folder = path_in("XDG_CACHE_HOME");
+  if (!folder.is_absolute()) folder = path_in("HOME") / ".cache";
+  if (!folder.is_absolute()) return {};
   std::string device = at::cuda::getCurrentDeviceProperties()->name;
   for (auto& c : device)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
@@ -36,41 +46,61 @@ std::string key_of(Pass pass, const ConvolutionShape& s, int groups) {
                      s.height, s.width, s.in, s.out_height, s.out_width, s.out, s.kernel, s.stride, s.padding);
 }
 
+/// One process at a time.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) throw Error(Fault::other, path, "cannot be locked");
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  ~FileLock() { ::close(descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
 }  // namespace
 
-TileChoice::TileChoice(Precision precision, bool measure, int groups)
-    : precision_(precision), measure_(measure), groups_(groups) {
+TileChoice::TileChoice(Precision precision, bool measure) : precision_(precision), measure_(measure) {
   if (!measure) return;
   file_ = remembered_in(precision);
+  read_remembered();
+}
+
+void TileChoice::read_remembered() {
   std::ifstream lines(file_);
   std::string key;
-  for (int tile = 0; lines >> key >> tile;) chosen_[key] = tile;
+  for (int tile = 0; lines >> key >> tile;)
+    if (tile >= 0 && tile < tiles_of(precision_) && tile_fits(precision_, tile)) chosen_.emplace(key, tile);
+}
+
+void TileChoice::remember() {
+  if (!std::exchange(news_, false) || file_.empty()) return;
+  try {  // a home that cannot be written costs a second next time, no more
+    make_folder(file_.parent_path());
+    const FileLock lock(file_.string() + ".lock");
+    read_remembered();  // what another process found meanwhile
+    std::string text;
+    for (const auto& [key, tile] : chosen_) text += fmt::format("{} {}\n", key, tile);
+    write_atomically(file_, text);
+  } catch (const Error&) {
+    file_.clear();
+  }
 }
 
 int TileChoice::operator()(Pass pass, const ConvolutionShape& shape) {
   if (!measure_) return usual_tile(pass, shape);
   const auto key = key_of(pass, shape, groups_);
-  if (const auto found = chosen_.find(key);
-      found != chosen_.end() && found->second >= 0 && found->second < tiles_of(precision_))
-    return found->second;
-  int best = 0;
+  if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
   try {
-    best = fastest(pass, shape);
+    chosen_[key] = fastest(pass, shape);
+    news_ = true;
   } catch (const c10::OutOfMemoryError&) {  // no room to measure in
     c10::cuda::CUDACachingAllocator::emptyCache();
-    return chosen_[key] = usual_tile(pass, shape);
+    chosen_[key] = usual_tile(pass, shape);
   }
-  chosen_[key] = best;
-  if (file_.empty()) return best;
-  try {  // a home that cannot be written costs a second next time, no more
-    std::string text;
-    for (const auto& [known, tile] : chosen_) text += fmt::format("{} {}\n", known, tile);
-    make_folder(file_.parent_path());
-    write_atomically(file_, text);
-  } catch (const Error&) {
-    file_.clear();
-  }
-  return best;
+  return chosen_[key];
 }
 
 int TileChoice::fastest(Pass pass, ConvolutionShape s) const {
@@ -107,6 +137,7 @@ int TileChoice::fastest(Pass pass, ConvolutionShape s) const {
   std::vector<float> best(static_cast<size_t>(tiles_of(precision_)), std::numeric_limits<float>::max());
   for (int turn = 0; turn < turns; ++turn)
     for (size_t tile = 0; tile < best.size(); ++tile) {
+      if (!tile_fits(precision_, static_cast<int>(tile))) continue;
       launch(static_cast<int>(tile));
       at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
       begin.record(stream);
