@@ -152,9 +152,10 @@ void run_here(const std::vector<Job>& jobs, const std::vector<bool>& done, const
 
 void check_settings(const Job& job) {
   Config asked = job.config;
-  for (const auto& parameter : asked.schema().all())  // a default is asked for, too
-    if (parameter.key != "train.rounds") asked.set(parameter.key, asked.get(parameter.key));
-  asked.reset("train.rounds");
+  const std::set<std::string> free{"train.rounds", "data.path"};  // the same data may lie elsewhere
+  for (const auto& parameter : asked.schema().all())              // a default is asked for, too
+    if (!free.contains(parameter.key)) asked.set(parameter.key, asked.get(parameter.key));
+  for (const auto& key : free) asked.reset(key);
   resumed_config(job.directory.config(), asked);
 }
 

@@ -11,7 +11,7 @@ namespace fedgrab {
 namespace {
 
 bool may_change_on_resume(const std::string& key) {
-  static const std::vector<std::string> free{"train.rounds", "data.path", "engine.", "record.", "checkpoint."};
+  static const std::vector<std::string> free{"train.rounds", "engine.", "record.", "checkpoint."};
   return std::any_of(free.begin(), free.end(), [&](const std::string& prefix) { return key.starts_with(prefix); });
 }
 

@@ -17,7 +17,7 @@ class Reproduce(Case):
         small = ["--model", "cnn", "--rounds", "2"]  # a network that is timed in no time
         text = self.fedgrab("reproduce", "--list", *small)
         self.assertEqual(NAMES, re.findall(r"(?m)^((?:table|fig)\w+) ", text))
-        self.assertRegex(text, r"(?m)^table1 .* 234 +0 +\d+ (s|min|h|d) +timed +CIFAR-10$")
+        self.assertRegex(text, r"(?m)^table1 .* 369 +0 +\d+ (s|min|h|d) +timed +CIFAR-10$")
         self.assertRegex(text, r"(?m)^table2 .* and more +timed +CIFAR-100; folders")
         self.assertFalse((self.folder / "runs").exists())
 
