@@ -83,8 +83,8 @@ double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::
   for (int64_t i = 0; i < count; ++i)
     labels.data_ptr<int64_t>()[i] = data.train.labels[static_cast<size_t>(samples[static_cast<size_t>(i)])];
 
-  const NetworkOutput output = network_.forward_training(
-      images, Random(view.seed, Purpose::dropout, client, round, step_index));
+  const NetworkOutput output =
+      network_.forward_training(images, Random(view.seed, Purpose::dropout, client, round, step_index));
   LogitBatch batch{.labels = labels};
   batch.counts = counts_;
   if (rule.class_weights.defined()) batch.weights = rule.class_weights.index_select(0, labels);
