@@ -175,8 +175,8 @@ bool complete(const Job& job) {
 }
 
 void run_jobs(const std::vector<Job>& jobs, const JobOptions& options, const Ended& ended) {
-  std::vector<bool> done;  // all of them first: what does not fit shows before anything is trained
-  for (const auto& job : jobs) done.push_back(complete(job));
+  std::vector<bool> done(jobs.size());  // all of them first: what does not fit shows before anything is trained
+  std::transform(jobs.begin(), jobs.end(), done.begin(), complete);
   options.program.empty() ? run_here(jobs, done, options, ended) : run_in_processes(jobs, done, options, ended);
 }
 

@@ -155,10 +155,12 @@ class PanelPicture {
 
   std::string round_labels() const {
     std::string text;
-    const auto first = std::ceil(x_.low / x_.step - 1e-9) * x_.step;
-    for (double tick = first; tick <= x_.high + x_.step * 1e-6; tick += x_.step)
+    const auto last = static_cast<int64_t>(std::floor(x_.high / x_.step + 1e-6));
+    for (auto i = static_cast<int64_t>(std::ceil(x_.low / x_.step - 1e-9)); i <= last; ++i) {
+      const double tick = static_cast<double>(i) * x_.step;
       text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.6g}</text>\n", px(tick),
-                          top + plot_height() + 17, std::abs(tick) < x_.step * 1e-6 ? 0.0 : tick);
+                          top + plot_height() + 17, tick);
+    }
     return text;
   }
 
