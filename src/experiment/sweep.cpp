@@ -89,6 +89,7 @@ Table table_of(const std::vector<Grid>& grids, const std::vector<SweepCell>& cel
                const std::vector<Outcome>& outcomes) {
   const auto keys = row_keys(grids);
   std::vector<Column> columns;
+  columns.reserve(keys.size() + 6);
   for (const auto& key : keys) columns.push_back({key == method_key ? "method" : key, Align::left});
   static const std::vector<std::pair<const char*, const char*>> groups{
       {"All", "all"}, {"Many", "many"}, {"Med", "med"}, {"Few", "few"}};
@@ -99,8 +100,9 @@ Table table_of(const std::vector<Grid>& grids, const std::vector<SweepCell>& cel
   std::vector<std::vector<std::string>> rows;  // without seed, in order of appearance
   std::map<std::vector<std::string>, std::vector<size_t>> members;
   for (size_t i = 0; i < cells.size(); ++i) {
-    std::vector<std::string> row;
-    for (const auto& key : keys) row.push_back(cells[i].value(key).value_or(""));
+    std::vector<std::string> row(keys.size());
+    std::transform(keys.begin(), keys.end(), row.begin(),
+                   [&](const std::string& key) { return cells[i].value(key).value_or(""); });
     if (members[row].empty()) rows.push_back(row);
     members[row].push_back(i);
   }
