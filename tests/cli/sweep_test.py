@@ -71,7 +71,10 @@ class Jobs(Case):
         self.assertNotIn("\033", err)
 
     def test_a_table_on_a_terminal(self):
-        screen, theirs = pty.openpty()
+        try:
+            screen, theirs = pty.openpty()
+        except OSError as error:  # a bare root without /dev/pts
+            self.skipTest(f"no terminal can be made here: {error}")
         process = subprocess.Popen([PROGRAM, *map(str, self.command("out", rounds=2))], cwd=self.folder, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=theirs)
         os.close(theirs)
