@@ -19,7 +19,7 @@ ImageFeed::ImageFeed(const Images& images, int64_t capacity)
   given.block(copies_);
 }
 
-ImageFeed::~ImageFeed() { copies_.synchronize(); }
+ImageFeed::~ImageFeed() { cudaStreamSynchronize(copies_.stream()); }
 
 void ImageFeed::fill(size_t half, std::span<const int64_t> indices) {
   TORCH_CHECK(static_cast<int64_t>(indices.size()) <= capacity_);
