@@ -19,4 +19,7 @@ void add_params(CLI::App& app);
 void add_version(CLI::App& app);
 void add_completion(CLI::App& app);
 
+/// "0.1.0 (REVISION), LibTorch 1.13.1": what made a result.
+std::string revision_text();
+
 }  // namespace fedgrab::cli

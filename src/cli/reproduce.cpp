@@ -9,7 +9,6 @@
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/reproduction.h"
-#include "version.h"
 
 namespace fedgrab::cli {
 namespace {

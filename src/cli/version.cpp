@@ -1,5 +1,3 @@
-#include "version.h"
-
 #include <fmt/format.h>
 #include <torch/torch.h>
 #include <torch/version.h>

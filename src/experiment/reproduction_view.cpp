@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace fedgrab {
 namespace {
@@ -39,17 +37,6 @@ std::string key_of(const std::string& column) {
 bool is_shown(const std::string& column) {
   return !measure_of(column) && !column.ends_with("±") &&
          (key_of(column).empty() || column.find('=') != std::string::npos);
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-double deviation_of(const std::vector<double>& values) {
-  if (values.size() < 2) return 0;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean_of(values)) * (value - mean_of(values));
-  return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
 std::optional<double> number_at(const Json& json, const std::string& pointer, int64_t of_class = -1) {
@@ -100,13 +87,11 @@ std::vector<std::string> compared(const Measure& measure, const std::vector<cons
             : values.empty()   ? fmt::format("not in {}", fewest_rounds(done))
                                : fmt::format("{} of {} reached", values.size(), done.size()),
             paper, not_run};
-  const double ours = mean_of(values);
-  std::string text = fmt::format("{:.{}f}", ours, measure.digits);
-  if (values.size() > 1) text += fmt::format(" ± {:.{}f}", deviation_of(values), measure.digits);
   double number = 0;
   const bool printed = comparable && !theirs.empty() &&
                        std::from_chars(theirs.data(), theirs.data() + theirs.size(), number).ec == std::errc{};
-  return {text, paper, printed ? fmt::format("{:+.{}f}", ours - number, measure.digits) : not_run};
+  return {mean_std(values, measure.digits), paper,
+          printed ? fmt::format("{:+.{}f}", mean_of(values) - number, measure.digits) : not_run};
 }
 
 /// Cells that differ in nothing but the seed and what is on the x axis: a line, or the bars of one colour.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -171,12 +172,20 @@ std::string Table::to_latex() const {
   return out + "\\bottomrule\n\\end{tabular}\n";
 }
 
-std::string mean_std(const std::vector<double>& values) {
-  double mean = 0, squares = 0;
-  for (const double v : values) mean += v / static_cast<double>(values.size());
-  if (values.size() < 2) return fmt::format("{:.3f}", mean);
-  for (const double v : values) squares += (v - mean) * (v - mean);
-  return fmt::format("{:.3f} ± {:.3f}", mean, std::sqrt(squares / static_cast<double>(values.size() - 1)));
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double deviation_of(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  double squares = 0;
+  for (const double v : values) squares += (v - mean_of(values)) * (v - mean_of(values));
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+std::string mean_std(const std::vector<double>& values, int digits) {
+  const std::string mean = fmt::format("{:.{}f}", mean_of(values), digits);
+  return values.size() < 2 ? mean : fmt::format("{} ± {:.{}f}", mean, deviation_of(values), digits);
 }
 
 }  // namespace fedgrab

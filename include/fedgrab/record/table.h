@@ -39,7 +39,10 @@ class Table {
 };
 
 /// "0.712 ± 0.013": mean and sample deviation; of one value the value alone.
-std::string mean_std(const std::vector<double>& values);
+std::string mean_std(const std::vector<double>& values, int digits = 3);
+/// Of the sample; 0 where there is one value.
+double mean_of(const std::vector<double>& values);
+double deviation_of(const std::vector<double>& values);
 
 /// Code points of a UTF-8 text: its width on a terminal, as long as nobody uses wide or combining characters.
 size_t display_width(std::string_view text);

@@ -5,14 +5,10 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "../cohort.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
-#include "fedgrab/data/batch.h"
-#include "fedgrab/model/head.h"
-#include "fedgrab/objective/balancer.h"
 
 namespace fedgrab::cuda {
 namespace {
@@ -24,28 +20,6 @@ torch::TensorOptions on_device(torch::ScalarType type) {
 constexpr int64_t steps_ahead = 32;  // in flight while more are started, at most
 
 }  // namespace
-
-DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation,
-                           bool stream_it)
-    : streamed(stream_it) {
-  const auto shape = split.images.shape;
-  if (!streamed)
-    pixels = torch::from_blob(const_cast<uint8_t*>(split.images.bytes.data()),
-                              {static_cast<int64_t>(split.images.bytes.size())}, torch::kByte)
-                 .cuda();
-  labels = torch::tensor(split.labels, torch::kInt).cuda();
-  const auto tables = byte_tables(normalisation, shape.channels);
-  table = torch::from_blob(const_cast<float*>(tables.front().data()), {shape.channels, 256}).cuda();
-  source = {streamed ? nullptr : pixels.data_ptr<uint8_t>(),
-            0,
-            labels.data_ptr<int32_t>(),
-            table.data_ptr<float>(),
-            static_cast<int>(shape.channels),
-            static_cast<int>(shape.height),
-            static_cast<int>(shape.width),
-            static_cast<int>(augmentation.crop_padding),
-            augmentation.flip};
-}
 
 int64_t largest_batch(const TrainParams& train, const Partition& partition) {
   int64_t longest = 1;
@@ -323,137 +297,6 @@ void SlotTraining::record_step() {
   }
   graph->capture_end();
   graph_ = std::move(graph);
-}
-
-torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Tensor& loss) {
-  const auto& model = *federation_.model;
-  const auto& layout = network_.layout();
-  const auto shared = features.detach().requires_grad_();
-  LogitBatch batch{.labels = labels_, .mask = mask_};
-  batch.counts = class_counts_;
-  batch.uniforms = uniforms_;
-  if (recipe_.class_weights) batch.weights = class_weights_.gather(1, labels_);
-  std::vector<torch::Tensor> roots, gradients;
-  torch::Tensor feature_gradient;
-  std::vector<std::pair<int64_t, torch::Tensor>> leaves;  // offset in the layout, leaf
-  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
-    const Head& head = model.heads[i];
-    const HeadRule& rule = recipe_.heads[i];
-    const auto parameter = [&](const std::string& suffix) {
-      const auto& info = model.find(head.name + suffix);
-      const int64_t offset = layout.offset(info.name);
-      std::vector<int64_t> shape{slots_};
-      shape.insert(shape.end(), info.shape.begin(), info.shape.end());
-      auto view = weights_.values.narrow(1, offset, info.size).view(shape).detach();
-      if (info.trained() && rule.objective != nullptr) leaves.emplace_back(offset, view.requires_grad_());
-      return view;
-    };
-    const auto logits = head_logits(head, head.detached ? features.detach() : shared, parameter);
-    batch.logits = logits.detach();
-    batch.prior = rule.prior.defined() ? priors_[i] : torch::Tensor();
-    LogitLoss result;
-    if (rule.backbone != nullptr) {
-      result = (*rule.backbone)(batch, memory_);
-      const auto& info = model.find(head.name + ".weight");
-      const auto weight = weights_.values.narrow(1, layout.offset(info.name), info.size)
-                              .view({slots_, model.classes, model.architecture.features});
-      feature_gradient = torch::matmul(result.gradient, weight) * head.scale;
-    }
-    if (rule.objective != nullptr) {
-      result = (*rule.objective)(batch, memory_);
-      if (logits.requires_grad()) {
-        roots.push_back(logits);
-        gradients.push_back(result.gradient);
-      }
-    }
-    if (i == 0 && result.loss.defined()) loss = result.loss;
-  }
-  if (!roots.empty()) torch::autograd::backward(roots, gradients);
-  for (const auto& [offset, leaf] : leaves)
-    update_.gradient.narrow(1, offset - update_.first, leaf.numel() / slots_)
-        .copy_(leaf.grad().reshape({slots_, leaf.numel() / slots_}));
-  if (shared.grad().defined())
-    feature_gradient = feature_gradient.defined() ? feature_gradient + shared.grad() : shared.grad();
-  if (!feature_gradient.defined()) feature_gradient = torch::zeros_like(features);
-  if (!loss.defined()) loss = torch::zeros({slots_}, on_device(torch::kFloat));
-  loss = loss.to(torch::kFloat).contiguous();
-  return feature_gradient.contiguous();
-}
-
-bool SlotTraining::heads_fit_kernel() const {
-  const auto& model = *federation_.model;
-  if (recipe_.class_weights || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes))) return false;
-  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
-    const HeadRule& rule = recipe_.heads[i];
-    const Head& head = model.heads[i];
-    if (head.kind != HeadKind::linear || head.projected || rule.backbone != nullptr) return false;
-    if (rule.objective == nullptr || !rule.objective->kernel_form()) return false;
-  }
-  return true;
-}
-
-torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features, torch::Tensor& loss) {
-  const auto& model = *federation_.model;
-  auto feature_gradient = torch::empty_like(features);
-  loss = torch::empty({slots_}, on_device(torch::kFloat));
-  bool started = false;
-  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
-    const Head& head = model.heads[i];
-    const KernelForm form = *recipe_.heads[i].objective->kernel_form();
-    const auto& weight = model.find(head.name + ".weight");
-    const auto value_at = [&](const char* suffix) {
-      return weights_.values.data_ptr<float>() + network_.layout().offset(head.name + suffix);
-    };
-    const auto gradient_at = [&](const char* suffix) {
-      return update_.gradient.data_ptr<float>() + network_.layout().offset(head.name + suffix) - update_.first;
-    };
-    HeadTask task{.slots = static_cast<int>(slots_),
-                  .batch = static_cast<int>(batch_),
-                  .classes = static_cast<int>(model.classes),
-                  .features = static_cast<int>(model.architecture.features),
-                  .input = features.data_ptr<float>(),
-                  .input_gradient = head.detached ? nullptr : feature_gradient.data_ptr<float>(),
-                  .accumulate = started,
-                  .weight = value_at(".weight"),
-                  .bias = head.bias ? value_at(".bias") : nullptr,
-                  .weight_stride = network_.layout().size(),
-                  .scale = static_cast<float>(head.scale),
-                  .gradient_weight = weight.trained() ? gradient_at(".weight") : nullptr,
-                  .gradient_bias = weight.trained() && head.bias ? gradient_at(".bias") : nullptr,
-                  .gradient_stride = update_.gradient.size(1),
-                  .labels = labels_.data_ptr<int64_t>(),
-                  .counts = counts_.data_ptr<int32_t>(),
-                  .loss = i == 0 ? loss.data_ptr<float>() : nullptr,
-                  .sigmoid = form.sigmoid,
-                  .balanced = form.balancer != nullptr};
-    if (task.balanced) {
-      const BalancerParams& p = *form.balancer;
-      const auto state = BalancedObjective::state_in(memory_, {slots_, model.classes}, torch::kCUDA);
-      const auto doubles = [](const torch::Tensor& t) { return t.data_ptr<double>(); };
-      task.gamma = p.gamma, task.zeta = p.zeta, task.log_delta = std::log(p.delta);
-      task.kp = p.kp, task.ki = p.ki, task.kd = p.kd;
-      task.target = p.target.front(), task.clamp = p.clamp;
-      task.positive = doubles(state.positive), task.negative = doubles(state.negative);
-      task.error = doubles(state.error), task.error_sum = doubles(state.error_sum);
-      task.output = doubles(state.output);
-      if (recipe_.heads[i].prior.defined()) task.prior = priors_[i].data_ptr<float>();
-      task.uniforms = uniforms_.data_ptr<float>();
-      task.uniforms_stride = static_cast<int>(uniforms_.size(1));
-    }
-    train_head(task, stream());
-    started = started || !head.detached;
-  }
-  if (!started) feature_gradient.zero_();
-  return feature_gradient;
-}
-
-torch::Tensor SlotTraining::compare_features(const torch::Tensor& features, torch::Tensor& loss) {
-  std::vector<torch::Tensor> theirs;
-  for (size_t i = 0; i < recipe_.others; ++i) theirs.push_back(network_.forward(others_[i], images_, counts_, nullptr));
-  LogitBatch batch{.labels = labels_, .mask = mask_};
-  const auto [term, gradient] = (*recipe_.feature_term)(features.detach(), theirs, batch);
-  loss = loss + term;
-  return gradient;
 }
 
 void SlotTraining::step() {

@@ -10,23 +10,14 @@
 #include <memory>
 #include <vector>
 
+#include "device_images.h"
 #include "fedgrab/engine/engine.h"
 #include "image_feed.h"
 #include "slot_network.h"
 
 namespace fedgrab::cuda {
 
-/// A data set on the device: its bytes, or, where it is `streamed`, all but those.
-struct DeviceImages {
-  torch::Tensor pixels, labels, table;
-  BatchSource source{};
-  bool streamed;
-
-  DeviceImages(const Split& split, const Normalisation& normalisation, const Augmentation& augmentation,
-               bool stream_it);
-};
-
-/// One client of a wave: what it starts from and how it trains.
+/// One client of a crew: what it starts from and how it trains.
 struct SlotClient {
   ClientView view;
   torch::Tensor start;  // its weights on the device, as the device lays them out
