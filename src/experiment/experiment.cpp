@@ -16,6 +16,7 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
+#include "fedgrab/experiment/summary.h"
 #include "fedgrab/prior/prior.h"
 #include "fedgrab/record/tensorboard.h"
 
@@ -82,6 +83,7 @@ class Experiment {
   void save_best(const RoundRecord& record);
   Summary finish();
   ModelCard card() const;
+  Population population() const;
   std::string progress_detail(const RoundRecord& record) const;
 
   Config config_;
@@ -143,6 +145,7 @@ void Experiment::start_files() {
                 fmt::format("holds {} rounds, the checkpoint is of round {}", records_.size(), state_.round),
                 "remove the checkpoints to start over");
   // Only now: a run that cannot be resumed stays as it was.
+  write_atomically(directory.classes(), to_json(population()).dump() + "\n");
   write_atomically(directory.config(), config_.to_toml());
   fs::remove(directory.summary());
   if (settings_.record.tensorboard)
@@ -179,6 +182,15 @@ ModelCard Experiment::card() const {
           .normalisation = prepared_.data.normalisation,
           .round = state_.round,
           .config = portable.to_toml()};
+}
+
+Population Experiment::population() const {
+  Population population{prepared_.data.class_names, prepared_.counts, prepared_.groups};
+  for (const auto& samples : partition_) {
+    auto& counts = population.clients.emplace_back();
+    for (const int64_t sample : samples) ++counts[prepared_.data.train.labels[static_cast<size_t>(sample)]];
+  }
+  return population;
 }
 
 void Experiment::save() {
