@@ -111,14 +111,18 @@ Panel balancer(const Run& run, const std::string& key, const std::string& label)
   return panel;
 }
 
+std::vector<double> normalised(std::vector<double> values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  for (double& value : values) value /= sum;
+  return values;
+}
+
 std::string prior(const Run& run, const PriorRecord& prior) {
   const auto& counts = run.population->class_counts;
-  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
-  std::vector<double> truth;
-  for (const int64_t count : counts) truth.push_back(static_cast<double>(count) / all);
+  const auto truth = normalised({counts.begin(), counts.end()}), shares = normalised(prior.p);
   return plot("Prior against the truth: " + run.name,
               {{.y_label = "share of the class",
-                .series = {by_class("truth", run, truth), by_class("prior", run, prior.p)},
+                .series = {by_class("truth", run, truth), by_class("prior", run, shares)},
                 .categories = names_by_size(run)}});
 }
 

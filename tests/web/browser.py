@@ -94,6 +94,7 @@ class Page:
 
     def draw_everything(self):
         """Charts draw when they come into view: walks down the page, and back."""
+        self.call("Page.bringToFront")  # a tab in the background draws nothing
         self.run("""(async () => {
           const next = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)));
           for (let y = 0; y < document.body.scrollHeight; y += 400) { scrollTo(0, y); await next(); }

@@ -16,10 +16,10 @@ SCREENSHOTS = pathlib.Path(os.environ.get("SCREENSHOTS") or "screenshots")
 HOSTILE = ["</script><script>window.pwned = 1</script>", '"><img src=x onerror="window.pwned=1">', "שלום <b>עולם</b>", "it's \"quoted\" & {a|b}"]
 COLUMN = "[...document.querySelectorAll('#summary tbody tr')].map((row) => row.cells[{}].textContent)"
 # Pixels that differ from the corner of their chart.
-INK = """[...document.querySelectorAll('figure:not([hidden]) canvas')].map((canvas) => {
+INK = """[...document.querySelectorAll('figure:not([hidden])')].map((figure) => [...figure.querySelectorAll('canvas')].reduce((ink, canvas) => {
   const all = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-  return all.reduce((count, pixel) => count + (pixel !== all[0]), 0);
-})"""
+  return ink + all.reduce((count, pixel) => count + (pixel !== all[0]), 0);
+}, 0))"""
 TITLES = "[...document.querySelectorAll('figure:not([hidden]) h3')].map((title) => title.textContent)"
 
 

@@ -40,7 +40,7 @@ function of_one_run(): Drawing | null {
   const drawn = groups.filter((group) => points(run.curves!, group).length > 0);
   if (drawn.length === 0) return null;
   const series = drawn.map((group, i) => line(group_names[group], points(run.curves!, group), look(i, is_dark())));
-  return { option: { ...axes("accuracy", true), legend: {}, grid: { top: 36 }, series }, note: coarsest([run]), height: 360 };
+  return { option: { ...axes("accuracy", true), legend: {}, grid: { top: 36 }, series }, note: coarsest([run]), height: 260 };
 }
 
 const several = (drawing: () => Drawing | null) => () => (shown_runs().length > 1 ? drawing() : null);

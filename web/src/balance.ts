@@ -81,7 +81,8 @@ function prior(): Drawing | null {
   if (!run?.prior || !run.classes) return null;
   const { p, l2, tail_hit } = run.prior;
   const order = by_size(run);
-  const all = run.classes.counts.reduce((a, b) => a + b, 0);
+  const sum = (values: number[]) => values.reduce((a, b) => a + b, 0);
+  const [samples, mass] = [sum(run.classes.counts), sum(p)]; // a prior may be on another scale
   const line = (name: string, data: number[], i: number) => {
     const { colour, dash, symbol } = look(i, is_dark());
     return { type: "line" as const, name, data, symbol, symbolSize: 7, showSymbol: order.length <= 60, itemStyle: { color: colour }, lineStyle: { color: colour, type: dash, width: 2 } };
@@ -93,7 +94,7 @@ function prior(): Drawing | null {
       tooltip: { trigger: "axis", valueFormatter: (value) => short(Number(value)) },
       xAxis: { type: "category", data: order.map((c) => run.classes!.names[c]!), axisLabel: { rotate: 45, width: 72, overflow: "truncate" } },
       yAxis: { type: "value", name: "share of the class" },
-      series: [line("truth", order.map((c) => run.classes!.counts[c]! / all), 0), line("prior", order.map((c) => p[c]!), 1)],
+      series: [line("truth", order.map((c) => run.classes!.counts[c]! / samples), 0), line("prior", order.map((c) => p[c]! / mass), 1)],
     },
     note: `Last record: distance to the truth (L2) ${short(l2[l2.length - 1]!)}, ${Math.round(100 * tail_hit[tail_hit.length - 1]!)} % of the rare classes found.`,
     height: 340,

@@ -56,14 +56,15 @@ export function heat_map({ columns, rows, cells, column_label, row_label, value_
   const [low, high] = range ?? [0, values.reduce((a, b) => Math.max(a, b), 0)];
   const height = Math.min(Math.max(rows.length * 18, 200), 620) + 130;
   const text = { width: 72, overflow: "truncate" as const };
+  const slanted = columns.some((label) => label.length > 3);
   return {
     option: {
-      grid: { top: 44, left: 92, bottom: 84 },
+      grid: { top: 44, left: 92, bottom: slanted ? 84 : 44 },
       tooltip: { trigger: "item", formatter: (item: unknown) => {
         const [x, y, value] = (item as { value: [number, number, number] }).value;
         return `${column_label} ${columns[x]}\n${row_label} ${rows[y]}\n${value_label} ${Number(value.toPrecision(4))}`;
       } },
-      xAxis: { type: "category", data: columns, name: column_label, nameGap: 64, axisLabel: { ...text, rotate: columns.some((label) => label.length > 3) ? 45 : 0 }, splitArea: { show: false } },
+      xAxis: { type: "category", data: columns, name: column_label, nameGap: slanted ? 64 : 26, axisLabel: { ...text, rotate: slanted ? 45 : 0 }, splitArea: { show: false } },
       yAxis: { type: "category", data: rows, name: row_label, nameGap: 76, inverse: true, axisLabel: text },
       visualMap: {
         type: "continuous", min: low, max: high > low ? high : low + 1, orient: "horizontal", top: 0, right: 12, itemHeight: 120, itemWidth: 12,

@@ -39,6 +39,7 @@ function to_target(group: Group, target: number): Drawing | null {
   const reached = runs.map((run) => first_reached(run, group, target));
   const never = runs.filter((_, i) => reached[i] === undefined).map((run) => run.name);
   const drawing = bars(runs, [{ name: "round", values: reached.map((round) => round ?? 0) }], "round", String);
+  drawing.option.xAxis = { ...(drawing.option.xAxis as object), max: Math.max(...runs.map((run) => run.done)), minInterval: 1 } as typeof drawing.option.xAxis;
   return { ...drawing, note: never.length > 0 ? `Not reached: ${never.join(", ")}.` : "First evaluated round that reached the target." };
 }
 

@@ -13,6 +13,7 @@ export function bytes(count: number): string {
 }
 
 export function duration(seconds: number): string {
+  if (seconds < 10) return `${short(seconds)} s`;
   const whole = Math.round(seconds);
   const two = (number: number) => String(number).padStart(2, "0");
   if (whole < 60) return `${whole} s`;
