@@ -38,7 +38,7 @@ TEST(ReportData, ThinsCurvesButKnowsEveryNewBest) {
 }
 
 TEST(ReportData, LeavesOutWhatIsNotRecorded) {
-  const std::vector runs{Run{.name = "new", .rounds = 5}};
+  const std::vector<fedgrab::Run> runs{{.name = "new", .rounds = 5}};
   const Json run = report_data(runs)["runs"][0];
   for (const char* key : {"curves", "records", "per_class", "diagnostics", "prior", "confusion", "clients", "cost"})
     EXPECT_FALSE(run.contains(key)) << key;

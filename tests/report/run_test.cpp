@@ -58,7 +58,7 @@ TEST_F(Runs, KnowWhetherAProcessWritesThem) {
 
 TEST_F(Runs, ReadWithoutASummaryOrClasses) {
   write("a", "[train]\nrounds = 3\n", one_round);
-  const Run run = read_run({"a", {root_ / "a"}});
+  const auto run = read_run({"a", {root_ / "a"}});
   EXPECT_EQ(run.rounds, 3);
   EXPECT_DOUBLE_EQ(run.summary->last.all, 0.5);
   EXPECT_FALSE(run.population);
