@@ -48,7 +48,7 @@ export class SortedTable {
     const heads = this.headings.map((heading, i) => {
       const order = this.column !== i ? "none" : this.sign > 0 ? "ascending" : "descending";
       const arrow = { none: "", ascending: " ▲", descending: " ▼" }[order];
-      return element("th", { scope: "col", "aria-sort": order }, element("button", { type: "button", click: () => this.sort_by(i) }, heading + arrow));
+      return element("th", { scope: "col", class: this.rows.every((row) => row[i]!.value === undefined) ? "text" : "", "aria-sort": order }, element("button", { type: "button", click: () => this.sort_by(i) }, heading + arrow));
     });
     const body = this.sorted().map((row) =>
       element("tr", {}, ...row.map((cell, i) => element(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: cell.value === undefined ? "text" : "" }, named(cell.text)))),
