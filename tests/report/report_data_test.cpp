@@ -15,6 +15,7 @@ Run long_run(int64_t rounds) {
         Accuracy{.all = static_cast<double>(round) / static_cast<double>(rounds), .per_class = {0.25, 0.75}};
     run.records.push_back(record);
   }
+  run.summary.emplace();
   run.population = Population{{"common", "rare"}, {10, 1}, {{0}, {}, {1}}, {{{0, 10}}, {{1, 1}}}};
   return run;
 }
