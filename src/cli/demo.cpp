@@ -5,9 +5,12 @@
 
 #include "accuracy_table.h"
 #include "commands.h"
+#include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/experiment.h"
+#include "fedgrab/report/page.h"
+#include "fedgrab/report/report_data.h"
 
 namespace fedgrab::cli {
 namespace {
@@ -19,6 +22,17 @@ std::string fresh_folder(std::string base) {
   std::string name = base;
   for (int copy = 2; std::filesystem::exists(name); ++copy) name = fmt::format("{}-{}", base, copy);
   return name;
+}
+
+/// Names the page, or says why there is none: the runs are worth having without it.
+std::string report_text(const std::filesystem::path& root) {
+  try {
+    const std::string page = page_with(report_data(read_runs({root})));
+    write_atomically(root / "report.html", page);
+    return fmt::format("Open {} in a browser to see them.", (root / "report.html").string());
+  } catch (const Error& error) {
+    return fmt::format("No page was written: {}.", error.what());
+  }
 }
 
 void demo(const std::string& out) {
@@ -48,8 +62,8 @@ void demo(const std::string& out) {
   fmt::print(
       "\n{}\nShare of test images recognised: over all classes, and over the common, medium and rare ones; mean of the "
       "last ten\nrounds, ± over {} seeds. Look at Few: what the federation has learnt of its rare classes.\n\n{}\n"
-      "The runs are in {}.\n",
-      table.to_text(), seeds, groups_text(last.groups, last.class_names), root);
+      "The runs are in {}. {}\n",
+      table.to_text(), seeds, groups_text(last.groups, last.class_names), root, report_text(root));
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ void build(CLI::App& app) {
   add_run(app);
   add_sweep(app);
   add_reproduce(app);
+  add_report(app);
+  add_watch(app);
+  add_table(app);
   add_eval(app);
   add_predict(app);
   add_export(app);

@@ -16,6 +16,7 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
+#include "fedgrab/experiment/summary.h"
 #include "fedgrab/prior/prior.h"
 #include "fedgrab/record/tensorboard.h"
 
@@ -24,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr int64_t largest_confusion = 200;
+constexpr int64_t largest_curves = 200;  // classes with a TensorBoard curve each
+constexpr int64_t confusion_every = 10;  // TensorBoard itself keeps ten images
 
 int64_t peak_memory() {
   rusage usage{};
@@ -60,6 +63,12 @@ bool holds_any(const Split& split, const std::vector<int64_t>& classes) {
                      [&](int32_t label) { return std::find(classes.begin(), classes.end(), label) != classes.end(); });
 }
 
+std::map<std::string, Value> values_of(const Config& config) {
+  std::map<std::string, Value> values;
+  for (const auto& parameter : config.schema().all()) values[parameter.key] = config.get(parameter.key);
+  return values;
+}
+
 /// One run in progress. Everything it needs to go on after a crash is in the checkpoint and in metrics.jsonl.
 class Experiment {
  public:
@@ -77,11 +86,13 @@ class Experiment {
   double by_own_shares(const ClientReport& report) const;
   void record_diagnostics(RoundRecord& record, const std::vector<ClientReport>& reports, const torch::Tensor& prior);
   void write(const RoundRecord& record);
+  void write_events(const RoundRecord& record);
   void save();
   bool out_of_patience() const;
   void save_best(const RoundRecord& record);
   Summary finish();
   ModelCard card() const;
+  Population population() const;
   std::string progress_detail(const RoundRecord& record) const;
 
   Config config_;
@@ -98,6 +109,7 @@ class Experiment {
   std::vector<RoundRecord> records_;
   std::unique_ptr<LineLog> metrics_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
+  std::vector<std::vector<int64_t>> confusion_;  // of the round just evaluated, where it is to be shown
 };
 
 Experiment::Experiment(const Config& config, const RunOptions& options)
@@ -143,11 +155,13 @@ void Experiment::start_files() {
                 fmt::format("holds {} rounds, the checkpoint is of round {}", records_.size(), state_.round),
                 "remove the checkpoints to start over");
   // Only now: a run that cannot be resumed stays as it was.
+  write_atomically(directory.classes(), to_json(population()).dump() + "\n");
   write_atomically(directory.config(), config_.to_toml());
   fs::remove(directory.summary());
   if (settings_.record.tensorboard)
     tensorboard_ =
         std::make_unique<TensorBoardWriter>(directory.root, known ? std::optional(state_.round + 1) : std::nullopt);
+  if (tensorboard_ && !known) tensorboard_->add_hyper_parameters(values_of(config_));
 }
 
 void Experiment::restore() {
@@ -179,6 +193,15 @@ ModelCard Experiment::card() const {
           .normalisation = prepared_.data.normalisation,
           .round = state_.round,
           .config = portable.to_toml()};
+}
+
+Population Experiment::population() const {
+  Population population{prepared_.data.class_names, prepared_.counts, prepared_.groups};
+  for (const auto& samples : partition_) {
+    auto& counts = population.clients.emplace_back();
+    for (const int64_t sample : samples) ++counts[prepared_.data.train.labels[static_cast<size_t>(sample)]];
+  }
+  return population;
 }
 
 void Experiment::save() {
@@ -284,6 +307,10 @@ void Experiment::evaluate(RoundRecord& record) {
   const auto test = engine_->predict(deployed, data.test);
   record.accuracy = score(test.classes, data.test.labels, prepared_.groups, data.classes());
   record.test_loss = test.loss;
+  const bool shown = record.round % confusion_every == 0 || record.round == settings_.train.rounds;
+  confusion_.clear();
+  if (tensorboard_ && shown && data.classes() <= largest_confusion)
+    confusion_ = confusion_matrix(test.classes, data.test.labels, data.classes());
   if (prepared_.validation.count() == 0) return;
   const auto held = engine_->predict(deployed, prepared_.validation);
   record.validation = score(held.classes, prepared_.validation.labels, prepared_.groups, data.classes());
@@ -292,7 +319,10 @@ void Experiment::evaluate(RoundRecord& record) {
 void Experiment::write(const RoundRecord& record) {
   metrics_->append(to_json(record).dump());
   records_.push_back(record);
-  if (!tensorboard_) return;
+  if (tensorboard_) write_events(record);
+}
+
+void Experiment::write_events(const RoundRecord& record) {
   const auto scalar = [&](const char* tag, const std::optional<double>& value) {
     if (value) tensorboard_->add_scalar(tag, *value, record.round);
   };
@@ -304,6 +334,9 @@ void Experiment::write(const RoundRecord& record) {
     scalar("accuracy/med", a->med);
     scalar("accuracy/few", a->few);
     scalar("accuracy/macro_f1", a->f1);
+    const auto& names = prepared_.data.class_names;
+    for (size_t c = 0; c < names.size() && prepared_.data.classes() <= largest_curves; ++c)
+      tensorboard_->add_scalar("class/" + names[c], a->per_class[c], record.round);
   }
   if (record.validation) scalar("accuracy/validation", record.validation->all);
   scalar("accuracy/personal", record.personal);
@@ -311,6 +344,7 @@ void Experiment::write(const RoundRecord& record) {
     scalar("prior/l2", record.prior->l2);
     scalar("prior/tail_hit", record.prior->tail_hit);
   }
+  if (!confusion_.empty()) tensorboard_->add_image("confusion", confusion_image(confusion_), record.round);
   tensorboard_->flush();
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "fedgrab/record/table.h"
+#include "svg_text.h"
 
 namespace fedgrab {
 namespace {
@@ -24,17 +25,6 @@ Look look_of(size_t series) {
   static constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333"};
   static constexpr std::array dashes{"", "7 4", "2 3"};
   return {colours[series % colours.size()], dashes[series / colours.size() % dashes.size()]};
-}
-
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '&'                               ? "&amp;"
-           : c == '<'                             ? "&lt;"
-           : c == '>'                             ? "&gt;"
-           : static_cast<unsigned char>(c) < 0x20 ? " "  // XML has no way to write most of these
-                                                  : std::string(1, c);
-  return out;
 }
 
 double width_of(const std::string& text) { return letter * static_cast<double>(display_width(text)); }
@@ -148,9 +138,9 @@ class PanelPicture {
                         left, top, plot_height(), left, base, plot_width());
     if (!bars_)  // the names of categories speak for themselves
       text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", left + plot_width() / 2,
-                          panel_height - 6, escape(panel_.x_label));
+                          panel_height - 6, escape_svg(panel_.x_label));
     return text + fmt::format("<text transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-                              top + plot_height() / 2, escape(panel_.y_label));
+                              top + plot_height() / 2, escape_svg(panel_.y_label));
   }
 
   std::string round_labels() const {
@@ -175,7 +165,7 @@ class PanelPicture {
     for (size_t i = 0; i < panel_.categories.size(); i += step)
       text += fmt::format("<text transform=\"translate({:.1f} {:.1f}){}\" text-anchor=\"{}\">{}</text>\n",
                           px(static_cast<double>(i)), top + plot_height() + (slanted ? 12 : 17),
-                          slanted ? " rotate(-28)" : "", slanted ? "end" : "middle", escape(panel_.categories[i]));
+                          slanted ? " rotate(-28)" : "", slanted ? "end" : "middle", escape_svg(panel_.categories[i]));
     return text;
   }
 
@@ -244,7 +234,7 @@ std::string legend(const std::vector<Series>& series, double width, double& heig
     text += fmt::format(
         "<path stroke=\"{}\" stroke-width=\"4\" stroke-dasharray=\"{}\" d=\"M{:.1f} {:.1f}h24\"/>\n"
         "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-        look_of(i).colour, look_of(i).dash, x, y - 4, x + 30, y, escape(series[i].name));
+        look_of(i).colour, look_of(i).dash, x, y - 4, x + 30, y, escape_svg(series[i].name));
     x += wanted;
   }
   height = y + 14;
@@ -266,7 +256,7 @@ std::string plot(const std::string& title, const std::vector<Panel>& panels) {
       "font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
       "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#fff\"/>\n"
       "<text x=\"{2:.0f}\" y=\"24\" font-size=\"15\" font-weight=\"bold\">{3}</text>\n{4}",
-      width, height, left, escape(title), names);
+      width, height, left, escape_svg(title), names);
   for (size_t i = 0; i < panels.size(); ++i)
     text += fmt::format("<g transform=\"translate({:.0f} {:.0f})\">\n{}</g>\n", each * static_cast<double>(i),
                         panels_top, PanelPicture(panels[i], each).svg());

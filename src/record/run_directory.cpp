@@ -10,6 +10,17 @@
 
 namespace fedgrab {
 namespace fs = std::filesystem;
+namespace {
+
+Json read_json(const fs::path& path) {
+  try {
+    return Json::parse(read_text(path));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Fault::data, path.string(), error.what());
+  }
+}
+
+}  // namespace
 
 fs::path RunDirectory::checkpoint(int64_t round) const {
   return checkpoints() / fmt::format("round-{:06}.safetensors", round);
@@ -64,11 +75,15 @@ std::optional<RoundRecord> RunDirectory::last_round() const {
   }
 }
 
-Json RunDirectory::read_summary() const {
+Json RunDirectory::read_summary() const { return read_json(summary()); }
+
+std::optional<Population> RunDirectory::read_population() const {
+  const fs::path file = fs::exists(classes()) ? classes() : summary();
+  if (!fs::exists(file)) return std::nullopt;
   try {
-    return Json::parse(read_text(summary()));
+    return population_from_json(read_json(file));
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Fault::data, summary().string(), error.what());
+    throw Error(Fault::data, file.string(), error.what());
   }
 }
 

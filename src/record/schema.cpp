@@ -21,7 +21,30 @@ Accuracy accuracy_from_json(const Json& json) {
   return a;
 }
 
+Json to_json(const Groups& groups) { return {{"many", groups.many}, {"med", groups.med}, {"few", groups.few}}; }
+
 }  // namespace
+
+Json to_json(const Population& p) {
+  Json json{{"class_names", p.class_names}, {"class_counts", p.class_counts}, {"groups", to_json(p.groups)}};
+  Json& clients = json["clients"] = Json::array();
+  for (const auto& client : p.clients) {
+    Json& pairs = clients.emplace_back(Json::array());
+    for (const auto& [label, count] : client) pairs.push_back({label, count});
+  }
+  return json;
+}
+
+Population population_from_json(const Json& json) {
+  const Json& groups = json.at("groups");
+  Population p{
+      json.at("class_names"), json.at("class_counts"), {groups.at("many"), groups.at("med"), groups.at("few")}};
+  for (const Json& client : json.value("clients", Json::array())) {
+    auto& counts = p.clients.emplace_back();
+    for (const Json& pair : client) counts[pair.at(0)] = pair.at(1);
+  }
+  return p;
+}
 
 Json to_json(const Accuracy& a) {
   Json json{{"all", a.all}, {"many", optional(a.many)}, {"med", optional(a.med)}, {"few", optional(a.few)}};
@@ -98,7 +121,7 @@ Json to_json(const Summary& s) {
   json["best"]["chosen_on"] = s.best_by_validation ? "validation" : "test set";
   json["best"]["criterion"] = s.criterion;
   json["few_reached_0.55"] = s.few_round ? Json(*s.few_round) : Json(nullptr);
-  json["groups"] = {{"many", s.groups.many}, {"med", s.groups.med}, {"few", s.groups.few}};
+  json["groups"] = to_json(s.groups);
   json["class_names"] = s.class_names;
   json["class_counts"] = s.class_counts;
   if (!s.confusion.empty()) json["confusion"] = s.confusion;

@@ -22,8 +22,15 @@ namespace event_field {
 constexpr int wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7;
 }
 namespace summary_field {
-constexpr int value = 1, value_tag = 1, value_simple = 2;
-}
+constexpr int value = 1, value_tag = 1, value_simple = 2, value_image = 4, value_metadata = 9;
+constexpr int image_height = 1, image_width = 2, image_colours = 3, image_bytes = 4;
+constexpr int metadata_plugin = 1, plugin_name = 1, plugin_content = 2;
+}  // namespace summary_field
+// tensorboard.hparams.HParamsPluginData and google.protobuf.Value (plugins/hparams/plugin_data.proto, struct.proto).
+namespace hparams_field {
+constexpr int session_start = 3, session_hparams = 1, map_key = 1, map_value = 2;
+constexpr int value_number = 2, value_text = 3, value_bool = 4;
+}  // namespace hparams_field
 namespace session_log_field {
 constexpr int status = 1, status_start = 1;
 }
@@ -54,6 +61,15 @@ std::string double_field(int field, double number) { return key(field, Wire::fix
 std::string float_field(int field, float number) { return key(field, Wire::fixed32) + little_endian(number); }
 std::string bytes_field(int field, std::string_view bytes) {
   return key(field, Wire::bytes).append(varint(bytes.size())).append(bytes);
+}
+
+std::string hyper_parameter(const Value& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return integer_field(hparams_field::value_bool, *flag ? 1 : 0);
+  if (const auto* whole = std::get_if<int64_t>(&value))
+    return double_field(hparams_field::value_number, static_cast<double>(*whole));
+  if (const auto* number = std::get_if<double>(&value)) return double_field(hparams_field::value_number, *number);
+  const auto* text = std::get_if<std::string>(&value);
+  return bytes_field(hparams_field::value_text, text != nullptr ? *text : to_text(value));
 }
 
 // ---- TFRecord
@@ -123,9 +139,34 @@ TensorBoardWriter::~TensorBoardWriter() {
 }
 
 void TensorBoardWriter::add_scalar(std::string_view tag, double value, int64_t step) {
-  const std::string scalar =
-      bytes_field(summary_field::value_tag, tag) + float_field(summary_field::value_simple, static_cast<float>(value));
-  add_event(step, bytes_field(event_field::summary, bytes_field(summary_field::value, scalar)));
+  add_summary(step, tag, float_field(summary_field::value_simple, static_cast<float>(value)));
+}
+
+void TensorBoardWriter::add_image(std::string_view tag, const EncodedImage& image, int64_t step) {
+  constexpr int64_t grey = 1;
+  add_summary(step, tag,
+              bytes_field(summary_field::value_image, integer_field(summary_field::image_height, image.height) +
+                                                          integer_field(summary_field::image_width, image.width) +
+                                                          integer_field(summary_field::image_colours, grey) +
+                                                          bytes_field(summary_field::image_bytes, image.png)));
+}
+
+void TensorBoardWriter::add_hyper_parameters(const std::map<std::string, Value>& values) {
+  std::string session;
+  for (const auto& [name, value] : values)
+    session +=
+        bytes_field(hparams_field::session_hparams, bytes_field(hparams_field::map_key, name) +
+                                                        bytes_field(hparams_field::map_value, hyper_parameter(value)));
+  const std::string plugin =
+      bytes_field(summary_field::plugin_name, "hparams") +
+      bytes_field(summary_field::plugin_content, bytes_field(hparams_field::session_start, session));
+  add_summary(0, "_hparams_/session_start_info",
+              bytes_field(summary_field::value_metadata, bytes_field(summary_field::metadata_plugin, plugin)));
+}
+
+void TensorBoardWriter::add_summary(int64_t step, std::string_view tag, std::string_view content) {
+  const std::string value = bytes_field(summary_field::value_tag, tag).append(content);
+  add_event(step, bytes_field(event_field::summary, bytes_field(summary_field::value, value)));
 }
 
 void TensorBoardWriter::add_event(int64_t step, std::string_view content) {

@@ -13,7 +13,7 @@ from harness import (TINY, Case, metrics, new_folder, start, tensors, train, wit
                      write_image_folder, write_png, write_ppm)
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = ["demo", "run", "sweep", "reproduce", "eval", "predict", "export", "init", "data", "bench", "params", "version", "completion"]
+COMMANDS = ["demo", "run", "sweep", "reproduce", "report", "watch", "table", "eval", "predict", "export", "init", "data", "bench", "params", "version", "completion"]
 CLASSES = ["circle", "square", "triangle", "star", "cross", "ring", "pentagon", "diamond", "crescent", "heart"]
 
 

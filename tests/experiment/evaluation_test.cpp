@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/experiment/summary.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab {

@@ -73,6 +73,35 @@ TEST_F(TensorBoard, WritesScalars) {
                                       "\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15\x00\x00\x00\xc0"s}));
 }
 
+TEST_F(TensorBoard, WritesImages) {
+  TensorBoardWriter writer(folder_);
+  writer.add_image("c", {.width = 2, .height = 3, .png = "PNG"}, 1);
+  writer.flush();
+  EXPECT_EQ(events_in(writer.path()).at(1),
+            "\x10\x01\x2a\x12\x0a\x10\x0a\x01"
+            "c\x22\x0b\x08\x03\x10\x02\x18\x01\x22\x03PNG");
+}
+
+TEST_F(TensorBoard, WritesHyperParameters) {
+  TensorBoardWriter writer(folder_);
+  writer.add_hyper_parameters({{"a", Value(true)}, {"b", Value(std::string("x"))}});
+  writer.flush();
+  const std::string event = events_in(writer.path()).at(1);
+  EXPECT_NE(event.find("_hparams_/session_start_info"), std::string::npos);
+  EXPECT_NE(event.find("\x0a\x07\x0a\x01"
+                       "a\x12\x02\x20\x01"),
+            std::string::npos);
+  EXPECT_NE(event.find("\x0a\x08\x0a\x01"
+                       "b\x12\x03\x1a\x01x"),
+            std::string::npos);
+}
+
+TEST(ConfusionImage, IsAPictureOfWholeCells) {
+  const auto image = confusion_image({{3, 1, 0}, {0, 4, 0}, {0, 0, 0}});
+  EXPECT_EQ(image.width, 318);
+  EXPECT_EQ(image.png.substr(0, 8), "\x89PNG\r\n\x1a\n");
+}
+
 TEST_F(TensorBoard, StartsAResumedFileWithThePurgeStep) {
   const TensorBoardWriter writer(folder_, 7);
   EXPECT_EQ(events_in(writer.path()), (std::vector<std::string>{version, "\x10\x07\x3a\x02\x08\x01"}));

@@ -20,8 +20,4 @@ Accuracy score(std::span<const int32_t> predictions, std::span<const int32_t> la
 std::vector<std::vector<int64_t>> confusion_matrix(std::span<const int32_t> predictions,
                                                    std::span<const int32_t> labels, int64_t classes);
 
-/// Last, mean of the last ten, best by `criterion` (of EvalParams) and the round Few reached 0.55, from the evaluated
-/// rounds.
-Summary summarise(const std::vector<RoundRecord>& records, const std::string& criterion = "all");
-
 }  // namespace fedgrab

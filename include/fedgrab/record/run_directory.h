@@ -15,6 +15,7 @@ struct RunDirectory {
 
   std::filesystem::path config() const { return root / "config.toml"; }
   std::filesystem::path partition() const { return root / "partition.json"; }
+  std::filesystem::path classes() const { return root / "classes.json"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path model() const { return root / "model.safetensors"; }
@@ -36,6 +37,8 @@ struct RunDirectory {
   /// The last of them, however long the file is; of a run in progress, too.
   std::optional<RoundRecord> last_round() const;
   Json read_summary() const;
+  /// Of a run from before classes.json, what its summary has.
+  std::optional<Population> read_population() const;
 };
 
 }  // namespace fedgrab

@@ -31,6 +31,17 @@ struct PerClass {
   std::vector<double> mean, std;
 };
 
+/// What there is to learn and who holds how much of it: known before the first round.
+struct Population {
+  std::vector<std::string> class_names;
+  std::vector<int64_t> class_counts;  // training samples
+  Groups groups;
+  std::vector<std::map<int64_t, int64_t>> clients;  // samples by class, where there are any; no longer than the data
+};
+
+Json to_json(const Population& population);
+Population population_from_json(const Json& json);
+
 struct PriorRecord {
   std::vector<double> p;
   double l2 = 0, tail_hit = 0;

@@ -3,9 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "fedgrab/core/parameters.h"
+#include "fedgrab/record/confusion_image.h"
 
 namespace fedgrab {
 
@@ -25,10 +29,14 @@ class TensorBoardWriter {
   const std::filesystem::path& path() const { return path_; }
 
   void add_scalar(std::string_view tag, double value, int64_t step);
+  void add_image(std::string_view tag, const EncodedImage& image, int64_t step);
+  /// The row of this run on the page of hyper-parameters, where TensorBoard sets it beside the scalars.
+  void add_hyper_parameters(const std::map<std::string, Value>& values);
   /// Writes what was added since the last time; the file holds whole records only.
   void flush();
 
  private:
+  void add_summary(int64_t step, std::string_view tag, std::string_view content);
   void add_event(int64_t step, std::string_view content);
 
   std::filesystem::path path_;

@@ -1,0 +1,18 @@
+/// A confusion matrix as a small PNG: rows are the truth, columns the answer, dark is a large share of the row.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fedgrab {
+
+struct EncodedImage {
+  int64_t width = 0, height = 0;
+  std::string png;
+};
+
+/// The matrix must have a row.
+EncodedImage confusion_image(const std::vector<std::vector<int64_t>>& confusion);
+
+}  // namespace fedgrab

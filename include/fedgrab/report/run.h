@@ -1,0 +1,50 @@
+/// A run as it stands on the disk. Of one that trains, stopped or is older than this program: what there is.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fedgrab/record/run_directory.h"
+
+namespace fedgrab {
+
+enum class RunState { waiting, running, stopped, finished };
+
+struct Run {
+  std::string name;
+  RunState state = RunState::waiting;
+  std::map<std::string, std::string> config;  // dotted keys
+  int64_t rounds = 0;                         // wanted
+  std::vector<RoundRecord> records;
+  std::optional<Summary> summary;  // of the records, once one is evaluated
+  std::optional<Population> population;
+  std::vector<std::vector<int64_t>> confusion;
+  std::optional<int64_t> peak_memory_bytes;
+
+  /// By the pace of its last rounds, while it is running.
+  std::optional<double> seconds_left() const;
+  /// From the largest to the smallest.
+  std::vector<size_t> classes_by_size() const;
+};
+
+struct NamedDirectory {
+  std::string name;  // no two have the same
+  RunDirectory directory;
+};
+
+/// Without reading it: whether it has ended, and whether a process writes it now.
+RunState state_of(const RunDirectory& directory);
+
+/// The folders that are runs, and the runs inside those that are not, in order of their names.
+std::vector<NamedDirectory> find_runs(const std::vector<std::filesystem::path>& folders);
+
+/// Throws a data Error naming the file that cannot be understood.
+Run read_run(const NamedDirectory& run);
+
+/// All of them; throws an Error for a folder without any.
+std::vector<Run> read_runs(const std::vector<std::filesystem::path>& folders);
+
+}  // namespace fedgrab

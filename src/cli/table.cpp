@@ -1,0 +1,37 @@
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "fedgrab/report/run_table.h"
+
+namespace fedgrab::cli {
+namespace {
+
+struct TableFlags {
+  std::vector<std::filesystem::path> folders;
+  bool latex = false, markdown = false, csv = false;
+};
+
+void print(const TableFlags& flags) {
+  const Table table = run_table(read_runs(flags.folders));
+  fmt::print("{}", flags.latex      ? table.to_latex()
+                   : flags.markdown ? table.to_markdown()
+                   : flags.csv      ? table.to_csv()
+                                    : table.to_text());
+}
+
+}  // namespace
+
+void add_table(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("table", "A table of runs for a paper: mean of the last ten evaluations, ± over seeds");
+  auto flags = std::make_shared<TableFlags>();
+  command->add_option("dirs", flags->folders, "Run directories, or folders of them")->type_name("DIR")->required();
+  auto* form = command->add_option_group("form", "Text for a terminal, or");
+  form->add_flag("--latex", flags->latex, "A tabular with the rules of booktabs");
+  form->add_flag("--markdown", flags->markdown, "As GitHub renders it");
+  form->add_flag("--csv", flags->csv, "For a spreadsheet");
+  form->require_option(0, 1);
+  command->callback([flags] { print(*flags); });
+}
+
+}  // namespace fedgrab::cli

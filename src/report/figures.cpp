@@ -1,0 +1,194 @@
+#include "fedgrab/report/figures.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "fedgrab/data/partition.h"
+#include "fedgrab/record/heat_map.h"
+#include "fedgrab/record/plot.h"
+
+namespace fedgrab {
+namespace {
+
+using Number = std::function<std::optional<double>(const RoundRecord&)>;
+
+std::string file_name(const std::string& run) {
+  std::string name = run;
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') c = '-';
+  return name;
+}
+
+Series over_rounds(const std::string& name, const Run& run, const Number& number) {
+  Series series{name, {}, {}};
+  for (const auto& record : run.records)
+    if (const auto value = number(record)) {
+      series.x.push_back(static_cast<double>(record.round));
+      series.y.push_back(*value);
+    }
+  return series;
+}
+
+/// Every run has its series, so that panels and their one legend agree on the colours.
+Panel by_run(std::span<const Run> runs, const std::string& label, bool share, const Number& number) {
+  Panel panel{.x_label = "round", .y_label = label, .share = share};
+  for (const auto& run : runs) panel.series.push_back(over_rounds(run.name, run, number));
+  return panel;
+}
+
+Number of_accuracy(std::function<std::optional<double>(const Accuracy&)> pick) {
+  return [pick = std::move(pick)](const RoundRecord& r) { return r.accuracy ? pick(*r.accuracy) : std::nullopt; };
+}
+
+std::string accuracy(std::span<const Run> runs) {
+  return plot("Accuracy by round",
+              {by_run(runs, "All", true, of_accuracy([](const Accuracy& a) { return std::optional(a.all); })),
+               by_run(runs, "Many", true, of_accuracy([](const Accuracy& a) { return a.many; })),
+               by_run(runs, "Med", true, of_accuracy([](const Accuracy& a) { return a.med; })),
+               by_run(runs, "Few", true, of_accuracy([](const Accuracy& a) { return a.few; }))});
+}
+
+std::vector<std::string> names_by_size(const Run& run) {
+  std::vector<std::string> names;
+  for (const size_t c : run.classes_by_size()) names.push_back(run.population->class_names[c]);
+  return names;
+}
+
+Series by_class(const std::string& name, const Run& run, const std::vector<double>& values) {
+  Series series{name, {}, {}};
+  for (const size_t c : run.classes_by_size()) {
+    series.x.push_back(static_cast<double>(series.x.size()));
+    series.y.push_back(c < values.size() ? values[c] : 0);
+  }
+  return series;
+}
+
+/// Runs on the classes of the first one, from common to rare.
+std::string per_class(std::span<const Run> runs, const Run& first) {
+  Panel panel{.y_label = "accuracy", .categories = names_by_size(first), .share = true};
+  for (const auto& run : runs)
+    if (run.summary && run.population && run.population->class_names == first.population->class_names)
+      panel.series.push_back(by_class(run.name, run, run.summary->last.per_class));
+  return plot("Accuracy of each class, from common to rare", {panel});
+}
+
+std::string confusion(const Run& run) {
+  const auto order = run.classes_by_size();
+  HeatMap map{"Confusion: " + run.name, "truth", "answer", names_by_size(run), names_by_size(run), {}};
+  for (const size_t truth : order) {
+    const auto& counts = run.confusion.at(truth);
+    const auto all = std::max<int64_t>(1, std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+    auto& row = map.shares.emplace_back();
+    for (const size_t answer : order) row.push_back(static_cast<double>(counts.at(answer)) / static_cast<double>(all));
+  }
+  return heat_map(map);
+}
+
+std::string clients(const Population& population) {
+  std::vector<std::vector<int64_t>> table;
+  for (const auto& client : population.clients) {
+    auto& row = table.emplace_back(population.class_names.size());
+    for (const auto& [label, count] : client) row.at(static_cast<size_t>(label)) = count;
+  }
+  return partition_picture(table, population.class_names);
+}
+
+/// The commonest, the middle and the rarest class.
+Panel balancer(const Run& run, const std::string& key, const std::string& label) {
+  Panel panel{.x_label = "round", .y_label = label};
+  const auto order = run.classes_by_size();
+  for (const size_t c : {order.front(), order[order.size() / 2], order.back()}) {
+    Series series{run.population->class_names[c], {}, {}};
+    for (const auto& record : run.records)
+      if (const auto found = record.diagnostics.find(key); found != record.diagnostics.end()) {
+        series.x.push_back(static_cast<double>(record.round));
+        series.y.push_back(found->second.mean.at(c));
+        if (!found->second.std.empty()) series.band.push_back(found->second.std.at(c));
+      }
+    panel.series.push_back(series);
+  }
+  return panel;
+}
+
+std::vector<double> normalised(std::vector<double> values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  for (double& value : values) value /= sum;
+  return values;
+}
+
+std::string prior(const Run& run, const PriorRecord& prior) {
+  const auto& counts = run.population->class_counts;
+  const auto truth = normalised({counts.begin(), counts.end()}), shares = normalised(prior.p);
+  return plot("Prior against the truth: " + run.name,
+              {{.y_label = "share of the class",
+                .series = {by_class("truth", run, truth), by_class("prior", run, shares)},
+                .categories = names_by_size(run)}});
+}
+
+using Total = std::function<double(const RoundRecord&)>;
+
+/// Sums over all rounds, a group of bars per run.
+std::string totals(const std::string& title, const std::string& label, std::span<const Run> runs,
+                   const std::vector<std::pair<std::string, Total>>& parts) {
+  Panel panel{.y_label = label};
+  for (const auto& run : runs) panel.categories.push_back(run.name);
+  for (const auto& [name, total] : parts) {
+    Series series{name, {}, {}};
+    for (const auto& run : runs) {
+      series.x.push_back(static_cast<double>(series.x.size()));
+      series.y.push_back(std::accumulate(run.records.begin(), run.records.end(), 0.0,
+                                         [&](double sum, const RoundRecord& r) { return sum + total(r); }));
+    }
+    panel.series.push_back(series);
+  }
+  return plot(title, {panel});
+}
+
+std::string phases(std::span<const Run> runs) {
+  std::vector<std::pair<std::string, Total>> parts;
+  for (const std::string phase : {"train", "aggregate", "evaluate"})
+    parts.emplace_back(phase, [phase](const RoundRecord& r) {
+      const auto found = r.phase_seconds.find(phase);
+      return found == r.phase_seconds.end() ? 0 : found->second;
+    });
+  return totals("Time by phase", "seconds", runs, parts);
+}
+
+void add_details(const Run& run, std::map<std::string, std::string>& files) {
+  if (!run.population || run.population->class_names.empty()) return;
+  const std::string end = "-" + file_name(run.name) + ".svg";
+  if (!run.confusion.empty()) files["confusion" + end] = confusion(run);
+  if (!run.population->clients.empty()) files["clients" + end] = clients(*run.population);
+  for (const auto& [key, label] : {std::pair("delta", "Δ"), {"beta_pos", "β⁺"}, {"beta_neg", "β⁻"}})
+    if (std::any_of(run.records.begin(), run.records.end(),
+                    [&, key = key](const auto& r) { return r.diagnostics.contains(key); }))
+      files[key + end] =
+          plot(std::string(label) + " over clients, mean ± deviation: " + run.name, {balancer(run, key, label)});
+  const auto last =
+      std::find_if(run.records.rbegin(), run.records.rend(), [](const auto& r) { return r.prior.has_value(); });
+  if (last != run.records.rend()) files["prior" + end] = prior(run, *last->prior);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> figures(std::span<const Run> runs) {
+  std::map<std::string, std::string> files;
+  const auto evaluated = std::find_if(runs.begin(), runs.end(), [](const Run& r) { return r.summary && r.population; });
+  if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return r.summary.has_value(); }))
+    files["accuracy.svg"] = accuracy(runs);
+  if (evaluated != runs.end()) files["per-class.svg"] = per_class(runs, *evaluated);
+  if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return !r.records.empty(); })) {
+    files["loss.svg"] = plot("Training loss",
+                             {by_run(runs, "loss", false, [](const RoundRecord& r) { return std::optional(r.loss); })});
+    files["bytes.svg"] =
+        totals("Bytes sent", "MB", runs,
+               {{"to the server", [](const RoundRecord& r) { return static_cast<double>(r.bytes_up) / 1e6; }},
+                {"to the clients", [](const RoundRecord& r) { return static_cast<double>(r.bytes_down) / 1e6; }}});
+    files["phases.svg"] = phases(runs);
+  }
+  for (const auto& run : runs) add_details(run, files);
+  return files;
+}
+
+}  // namespace fedgrab

@@ -1,0 +1,49 @@
+#include "fedgrab/report/report_data.h"
+
+#include <gtest/gtest.h>
+
+#include "report/thinning.h"
+
+namespace fedgrab {
+namespace {
+
+Run long_run(int64_t rounds) {
+  Run run{.name = "a", .rounds = rounds};
+  for (int64_t round = 1; round <= rounds; ++round) {
+    RoundRecord record{.round = round};
+    record.accuracy =
+        Accuracy{.all = static_cast<double>(round) / static_cast<double>(rounds), .per_class = {0.25, 0.75}};
+    run.records.push_back(record);
+  }
+  run.summary.emplace();
+  run.population = Population{{"common", "rare"}, {10, 1}, {{0}, {}, {1}}, {{{0, 10}}, {{1, 1}}}};
+  return run;
+}
+
+TEST(Thinning, KeepsTheEndsAndSaysWhatItDid) {
+  EXPECT_EQ(thin(5, 5).kept, (std::vector<size_t>{0, 1, 2, 3, 4}));
+  const auto thinned = thin(10, 4);
+  EXPECT_EQ(thinned.kept, (std::vector<size_t>{0, 3, 6, 9}));
+  EXPECT_EQ(thinned.every, 3U);
+  EXPECT_EQ(thin(11, 4).kept.back(), 10U);
+}
+
+TEST(ReportData, ThinsCurvesButKnowsEveryNewBest) {
+  const std::vector runs{long_run(2000)};
+  const Json run = report_data(runs)["runs"][0];
+  EXPECT_EQ(run["curves"]["every"], 4);
+  EXPECT_EQ(run["curves"]["round"].back(), 2000);
+  EXPECT_EQ(run["records"]["all"].size(), 2000U);
+  EXPECT_EQ(run["classes"]["group"], (Json{"many", "few"}));
+  EXPECT_EQ(run["clients"]["counts"], (Json{{10, 0}, {0, 1}}));
+}
+
+TEST(ReportData, LeavesOutWhatIsNotRecorded) {
+  const std::vector<fedgrab::Run> runs{{.name = "new", .rounds = 5}};
+  const Json run = report_data(runs)["runs"][0];
+  for (const char* key : {"curves", "records", "per_class", "diagnostics", "prior", "confusion", "clients", "cost"})
+    EXPECT_FALSE(run.contains(key)) << key;
+}
+
+}  // namespace
+}  // namespace fedgrab

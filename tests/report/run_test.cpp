@@ -1,0 +1,81 @@
+#include "fedgrab/report/run.h"
+
+#include <gtest/gtest.h>
+
+#include "fedgrab/core/error.h"
+#include "fedgrab/core/file.h"
+#include "fedgrab/report/run_table.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fedgrab {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Runs : public testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& config, const std::string& metrics = "") {
+    make_folder(root_ / name);
+    write_atomically(root_ / name / "config.toml", config);
+    if (!metrics.empty()) write_atomically(root_ / name / "metrics.jsonl", metrics);
+  }
+  std::vector<std::string> names(const std::vector<fs::path>& folders) {
+    std::vector<std::string> found;
+    for (const auto& run : find_runs(folders)) found.push_back(run.name);
+    return found;
+  }
+  ScratchFolder scratch_;
+  fs::path root_ = scratch_.path();
+};
+
+const std::string one_round = R"({"round":1,"acc":{"all":0.5,"many":0.9,"med":0.5,"few":0.1},"loss":1,"seconds":2})"
+                              "\n";
+
+TEST_F(Runs, AreFoundInFoldersOfFolders) {
+  write("b", "");
+  write("sweep/a", "");
+  make_folder(root_ / "empty");
+  EXPECT_EQ(names({root_}), (std::vector<std::string>{"b", "sweep/a"}));
+  EXPECT_EQ(names({root_ / "sweep" / "a/"}), (std::vector<std::string>{"a"}));
+}
+
+TEST_F(Runs, OfTheSameNameAreToldApartByTheirPaths) {
+  write("x/a", "");
+  write("y/a", "");
+  EXPECT_EQ(names({root_ / "x/a", root_ / "y/a"}),
+            (std::vector<std::string>{(root_ / "x/a").string(), (root_ / "y/a").string()}));
+}
+
+TEST_F(Runs, KnowWhetherAProcessWritesThem) {
+  write("a", "");
+  EXPECT_EQ(state_of({root_ / "a"}), RunState::waiting);
+  {
+    const LineLog log(root_ / "a/metrics.jsonl", 0);
+    EXPECT_EQ(state_of({root_ / "a"}), RunState::running);
+  }
+  EXPECT_EQ(state_of({root_ / "a"}), RunState::stopped);
+}
+
+TEST_F(Runs, ReadWithoutASummaryOrClasses) {
+  write("a", "[train]\nrounds = 3\n", one_round);
+  const auto run = read_run({"a", {root_ / "a"}});
+  EXPECT_EQ(run.rounds, 3);
+  EXPECT_DOUBLE_EQ(run.summary->last.all, 0.5);
+  EXPECT_FALSE(run.population);
+  EXPECT_FALSE(run.seconds_left());
+}
+
+TEST_F(Runs, AFolderWithoutAnyIsAnError) { EXPECT_THROW(read_runs({root_}), Error); }
+
+TEST_F(Runs, InATableSeedsAreOneRow) {
+  write("a", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.1\n", one_round);
+  write("b", "[method]\nname = \"m\"\n[train]\nseed = 2\nlr = 0.1\n", one_round);
+  write("c", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.2\n", one_round);
+  EXPECT_EQ(run_table(read_runs({root_})).to_csv(),
+            "method,train.lr,All,Many,Med,Few,runs\n"
+            "m,0.1,0.500 ± 0.000,0.900 ± 0.000,0.500 ± 0.000,0.100 ± 0.000,2\n"
+            "m,0.2,0.500,0.900,0.500,0.100,1\n");
+}
+
+}  // namespace
+}  // namespace fedgrab

@@ -1,0 +1,155 @@
+"""The report's page as its readers meet it: in a browser, from the disk."""
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "cli"))
+
+from browser import PROGRAM, Browser, Page
+from harness import Case, new_folder, train
+from runs import write_run
+
+SCREENSHOTS = pathlib.Path(os.environ.get("SCREENSHOTS") or "screenshots")
+HOSTILE = ["</script><script>window.pwned = 1</script>", '"><img src=x onerror="window.pwned=1">', "שלום <b>עולם</b>", "it's \"quoted\" & {a|b}"]
+COLUMN = "[...document.querySelectorAll('#summary tbody tr')].map((row) => row.cells[{}].textContent)"
+# Pixels that differ from the corner of their chart.
+INK = """[...document.querySelectorAll('figure:not([hidden])')].map((figure) => [...figure.querySelectorAll('canvas')].reduce((ink, canvas) => {
+  const all = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+  return ink + all.reduce((count, pixel) => count + (pixel !== all[0]), 0);
+}, 0))"""
+TITLES = "[...document.querySelectorAll('figure:not([hidden]) h3')].map((title) => title.textContent)"
+
+
+@unittest.skipIf(PROGRAM is None, "there is no Chromium here (Debian: chromium)")
+class InABrowser(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.close)
+        cls.runs = new_folder(cls)
+
+    def open(self, *runs, **looks):
+        self.fedgrab("report", *runs, "-o", self.folder / "report.html", folder=self.runs)
+        self.size = (self.folder / "report.html").stat().st_size
+        page = Page(self.browser, (self.folder / "report.html").as_uri(), **looks)
+        page.draw_everything()
+        return page
+
+    def assert_clean(self, page):
+        self.assertEqual([], page.complaints())
+        self.assertTrue(all(url.startswith(("file:", "data:")) for url in page.requests()), page.requests())
+
+
+class OneRun(InABrowser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        train(cls.runs, "--out", "real")
+
+    def test_every_chart_is_drawn(self):
+        page = self.open("real")
+        page.screenshot(SCREENSHOTS / "run.png")
+        titles = page.run(TITLES)
+        self.assertLessEqual({"Accuracy by round", "Accuracy of a class against its size", "Confusion matrix", "Client × class", "Balancer of a class over time",
+                              "Balancer of all classes over time", "Prior against the truth", "Rounds to a target", "Bytes sent", "Time by phase"}, set(titles))
+        ink = page.run(INK)
+        self.assertEqual(len(titles), len(ink))
+        self.assertGreater(min(ink), 300, dict(zip(titles, ink)))
+        self.assert_clean(page)
+
+    def test_on_a_phone(self):
+        page = self.open("real", width=390, height=844)
+        page.screenshot(SCREENSHOTS / "phone.png")
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390, "no sideways scrolling")
+        self.assert_clean(page)
+
+    def test_what_is_not_recorded_is_absent(self):
+        write_run(self.folder / "plain", method="fedavg")
+        titles = self.open(self.folder / "plain").run(TITLES)
+        self.assertFalse([title for title in titles if "Balancer" in title or "Prior" in title])
+
+    def test_a_run_without_a_round(self):
+        write_run(self.folder / "empty", rounds=0, wanted=10, finished=False)
+        page = self.open(self.folder / "empty")
+        self.assertEqual(["0/10"], page.run(COLUMN.format(3)))
+        self.assert_clean(page)
+
+
+class ManyRuns(InABrowser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for i in range(12):
+            method = ("fedavg", "fedgrab", "creff")[i % 3]
+            write_run(cls.runs / "all" / f"{method}-seed{i // 3 + 1}", rounds=500, classes=100, clients=40, method=method, seed=i + 1)
+
+    def test_twelve_runs(self):
+        page = self.open("all")
+        self.assertLess(self.size, 5e6)
+        self.assert_clean(page)
+        self.assertGreater(min(page.run(INK)), 300)
+        self.assertIn("Thinned: every", page.run("document.body.innerText"))
+        page.screenshot(SCREENSHOTS / "comparison.png")
+
+        with self.subTest("sorting"):
+            before = page.run(COLUMN.format(0))
+            page.run("[...document.querySelectorAll('#summary th button')].find((button) => button.textContent.startsWith('Few')).click()")
+            few = page.run(COLUMN.format(7))
+            self.assertEqual(sorted(few, reverse=True), few)
+            self.assertNotEqual(before, page.run(COLUMN.format(0)))
+            self.assertEqual("descending", page.run("document.querySelector('th[aria-sort]:not([aria-sort=none])').ariaSort"))
+
+        with self.subTest("filtering"):
+            page.run("{ const box = document.querySelector('#filter'); box.value = 'creff'; box.dispatchEvent(new Event('input')); }")
+            self.assertEqual(4, len(page.run(COLUMN.format(0))))
+            page.run("{ const box = document.querySelector('#filter'); box.value = ''; box.dispatchEvent(new Event('input')); }")
+            page.run("document.querySelector('.chip input').click()")
+            self.assertEqual(11, len(page.run(COLUMN.format(0))))
+
+        with self.subTest("theme"):
+            ground = "getComputedStyle(document.body).backgroundColor"
+            light = page.run(ground)
+            page.run("document.querySelector('#theme').click()")
+            self.assertNotEqual(light, page.run(ground))
+            page.draw_everything()
+            page.screenshot(SCREENSHOTS / "comparison-dark.png")
+
+        with self.subTest("differences of the configuration"):
+            keys = page.run("[...document.querySelectorAll('#configuration .card > div:first-child tbody th')].map((cell) => cell.textContent)")
+            self.assertEqual(["method.name", "train.seed"], keys)
+        self.assert_clean(page)
+
+    def test_dark_by_preference(self):
+        page = self.open("all/fedgrab-seed1", dark=True)
+        self.assertEqual("dark", page.run("document.documentElement.dataset.theme"))
+        page.screenshot(SCREENSHOTS / "run-dark.png")
+
+    def test_opens_by_keyboard(self):
+        page = self.open("all")
+        seen = []
+        for _ in range(40):
+            page.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
+            seen.append(page.run("document.activeElement.id || document.activeElement.className || document.activeElement.tagName"))
+        for what in ("skip", "theme", "filter", "copy", "scroll"):
+            self.assertIn(what, seen)
+
+
+class Hostile(InABrowser):
+    def test_names_are_shown_and_never_executed(self):
+        write_run(self.runs / "x" / '<img src=x onerror="window.pwned=1">', names=HOSTILE * 3)
+        write_run(self.runs / "x" / "שלום & <script>window.pwned=1<\u2044script>", names=HOSTILE * 3, config="[data]\nname = '</script><script>window.pwned=1</script>'\n")
+        page = self.open("x")
+        page.screenshot(SCREENSHOTS / "hostile.png")
+        self.assertIsNone(page.run("window.pwned"))
+        shown = page.run(COLUMN.format(0))
+        self.assertEqual(sorted(path.name for path in (self.runs / "x").iterdir()), sorted(shown))
+        self.assertEqual(0, page.run("document.querySelectorAll('img, b').length"))
+        self.assertIn(HOSTILE[0], page.run("[...document.querySelectorAll('option')].map((option) => option.textContent)"))
+        self.assert_clean(page)
+
+
+if __name__ == "__main__":
+    unittest.main()

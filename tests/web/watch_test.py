@@ -1,0 +1,127 @@
+"""`fedgrab watch`: a page that follows training, and a server that is hard to annoy."""
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "cli"))
+
+from browser import PROGRAM, Browser, Page
+from harness import TINY, Case, start
+from runs import write_run
+
+SCREENSHOTS = pathlib.Path(os.environ.get("SCREENSHOTS") or "screenshots")
+
+
+class Watch(Case):
+    def setUp(self):
+        super().setUp()
+        self.runs = self.folder / "runs"
+        self.runs.mkdir()
+        self.server = start("watch", "runs", "--port", 0, folder=self.folder)
+        self.addCleanup(self.end)
+        line = self.server.stdout.readline()
+        self.address = re.match(r"(http://127\.0\.0\.1:(\d+)/): ", line)[1]
+        self.port = int(self.address.split(":")[-1].strip("/"))
+
+    def end(self):
+        self.server.send_signal(signal.SIGINT)
+        self.server.communicate()
+        self.assertEqual(130, self.server.returncode)
+
+    def ask(self, path, method="GET", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return answer, body
+
+    def data(self):
+        return json.loads(self.ask("/data.json")[1])["runs"]
+
+    def until(self, condition):
+        """The server looks at the disk once a second."""
+        while not condition(self.data()):
+            pass
+
+    def test_answers_only_its_own_paths(self):
+        write_run(self.runs / "one")
+        (self.folder / "secret").write_text("secret")
+        self.assertEqual(200, self.ask("/")[0].status)
+        for path in ("/secret", "/../secret", "/%2e%2e/secret", "/..%2fsecret", "//etc/passwd", "/runs/one/config.toml", "/data.json/", "/index.html"):
+            answer, body = self.ask(path)
+            self.assertEqual(404, answer.status, path)
+            self.assertNotIn(b"secret", body)
+        for method in ("POST", "PUT", "DELETE"):
+            self.assertIn(self.ask("/data.json", method)[0].status, (400, 404))
+
+    def test_refuses_a_foreign_host(self):
+        for host in ("evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", ""):
+            self.assertEqual(403, self.ask("/data.json", Host=host)[0].status, host)
+        for host in (f"localhost:{self.port}", "127.0.0.1", "[::1]:1"):
+            self.assertEqual(200, self.ask("/data.json", Host=host)[0].status, host)
+
+    def test_says_when_nothing_has_changed(self):
+        write_run(self.runs / "one")
+        self.until(lambda runs: len(runs) == 1)
+        version = self.ask("/data.json")[0].headers["ETag"]
+        answer, body = self.ask("/data.json", **{"If-None-Match": version})
+        self.assertEqual((304, b""), (answer.status, body))
+
+    def test_runs_come_and_go(self):
+        self.assertEqual([], self.data())
+        write_run(self.runs / "one", rounds=3)
+        write_run(self.runs / "empty", rounds=0, wanted=5, finished=False)
+        (self.runs / "no-run").mkdir()
+        self.until(lambda runs: [run["name"] for run in runs] == ["empty", "one"])
+        (self.runs / "one" / "metrics.jsonl").write_text("nonsense\n")
+        self.until(lambda runs: [run["name"] for run in runs] == ["empty"])
+        shutil.rmtree(self.runs)
+        self.until(lambda runs: runs == [])
+
+    def test_a_flood_of_connections_that_say_nothing_or_half_a_request(self):
+        flood = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(400)]
+        for half in flood[::4]:
+            half.sendall(b"GET / HTTP/1.1\r\nHost: local")
+        self.assertEqual(200, self.ask("/")[0].status)
+        for connection in flood:
+            connection.close()
+        self.assertEqual(200, self.ask("/data.json")[0].status)
+
+    def test_a_port_that_is_taken(self):
+        self.assertIn("cannot listen there", self.fedgrab("watch", "runs", "--port", self.port, code=1))
+
+    @unittest.skipIf(PROGRAM is None, "there is no Chromium here (Debian: chromium)")
+    def test_the_page_gains_rounds_while_a_run_trains(self):
+        browser = Browser()
+        self.addCleanup(browser.close)
+        pages = [Page(browser, self.address) for _ in range(2)]
+        run = start("run", *TINY, "--rounds", 4000, "--out", "runs/live", "--quiet", folder=self.folder)
+        self.addCleanup(run.communicate)
+        self.addCleanup(run.kill)
+        done = "Number(document.querySelector('.chip progress')?.value ?? 0)"
+        for page in pages:
+            page.wait_for(f"{done} > 1")
+            page.draw_everything()
+            before = page.run(done)
+            page.wait_for(f"{done} > {before}")
+            self.assertRegex(page.run("document.querySelector('.chip').textContent"), r"running \d+/4000 · .* left")
+        pages[0].screenshot(SCREENSHOTS / "live.png")
+        run.send_signal(signal.SIGINT)
+        run.communicate()
+        pages[0].wait_for("document.querySelector('.chip').textContent.includes('stopped')")
+        for page in pages:
+            self.assertEqual([], page.complaints())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,138 @@
+/** Classes: accuracy against size, who is taken for whom, and who holds what. */
+import { chart_card, Choice, thinned, type Drawing } from "./chart";
+import { ramp } from "./palette";
+import { group_names, type Run } from "./report";
+import { is_dark } from "./theme";
+import { detailed_run, look_of, shown_runs } from "./view";
+
+/** Classes from the largest to the smallest. */
+export function by_size(run: Run): number[] {
+  const counts = run.classes?.counts ?? [];
+  return counts.map((_, c) => c).sort((a, b) => counts[b]! - counts[a]!);
+}
+
+function against_size(): Drawing | null {
+  const runs = shown_runs().filter((run) => run.classes && run.per_class);
+  if (runs.length === 0) return null;
+  const series = runs.map((run) => {
+    const { names, counts, group } = run.classes!;
+    const last = run.per_class!.accuracy[run.per_class!.accuracy.length - 1]!;
+    const { colour, symbol } = look_of(run);
+    return {
+      type: "scatter" as const, name: run.name, symbol, symbolSize: 10,
+      itemStyle: { color: colour, opacity: 0.8 },
+      data: last.map((value, c) => ({ value: [Math.max(counts[c]!, 0.5), value], name: `${names[c]} (${group_names[group[c]!]})` })),
+    };
+  });
+  return {
+    option: {
+      tooltip: { trigger: "item", formatter: (item: unknown) => {
+        const { seriesName, name, value } = item as { seriesName: string; name: string; value: [number, number] };
+        return `${name}\n${Math.floor(value[0])} training images\naccuracy ${value[1].toFixed(3)}\n${seriesName}`;
+      } },
+      xAxis: { type: "log", name: "training images of the class", min: "dataMin", max: "dataMax" },
+      yAxis: { type: "value", name: "accuracy", min: 0, max: 1 },
+      series,
+    },
+    note: "One mark a class, at the last evaluation.",
+    height: 340,
+  };
+}
+
+interface Cells {
+  columns: string[];
+  rows: string[];
+  cells: [number, number, number][];
+  column_label: string;
+  row_label: string;
+  value_label: string;
+  colours?: string[];
+  range?: [number, number];
+}
+
+/** Cells in colours, with a scale above. */
+export function heat_map({ columns, rows, cells, column_label, row_label, value_label, colours, range }: Cells): Drawing {
+  const values = cells.map((cell) => cell[2]);
+  const [low, high] = range ?? [0, values.reduce((a, b) => Math.max(a, b), 0)];
+  const height = Math.min(Math.max(rows.length * 18, 200), 620) + 130;
+  const text = { width: 72, overflow: "truncate" as const };
+  const slanted = columns.some((label) => label.length > 3);
+  return {
+    option: {
+      grid: { top: 44, left: 92, bottom: slanted ? 84 : 44 },
+      tooltip: { trigger: "item", formatter: (item: unknown) => {
+        const [x, y, value] = (item as { value: [number, number, number] }).value;
+        return `${column_label} ${columns[x]}\n${row_label} ${rows[y]}\n${value_label} ${Number(value.toPrecision(4))}`;
+      } },
+      xAxis: { type: "category", data: columns, name: column_label, nameGap: slanted ? 64 : 26, axisLabel: { ...text, rotate: slanted ? 45 : 0 }, splitArea: { show: false } },
+      yAxis: { type: "category", data: rows, name: row_label, nameGap: 76, inverse: true, axisLabel: text },
+      visualMap: {
+        type: "continuous", min: low, max: high > low ? high : low + 1, orient: "horizontal", top: 0, right: 12, itemHeight: 120, itemWidth: 12,
+        text: [Number(high.toPrecision(3)).toString(), `${value_label} ${Number(low.toPrecision(3))}`], inRange: { color: colours ?? ramp(is_dark()) },
+      },
+      series: [{ type: "heatmap", data: cells, progressive: 20000, itemStyle: { borderWidth: rows.length * columns.length < 1500 ? 1 : 0, borderColor: "transparent" } }],
+    },
+    height,
+  };
+}
+
+function confusion(): Drawing | null {
+  const run = detailed_run();
+  if (!run?.confusion || !run.classes) return null;
+  const order = by_size(run);
+  const names = order.map((c) => run.classes!.names[c]!);
+  const cells = order.flatMap((truth, y) => {
+    const row = run.confusion![truth]!;
+    const all = row.reduce((a, b) => a + b, 0);
+    return order.map((answer, x): [number, number, number] => [x, y, all > 0 ? row[answer]! / all : 0]);
+  });
+  return {
+    ...heat_map({ columns: names, rows: names, cells, column_label: "answer", row_label: "truth", value_label: "share", range: [0, 1] }),
+    note: "Share of each class's test images by answer, in the last round; classes from common to rare.",
+  };
+}
+
+const some = (count: number, step: number) => Array.from({ length: count }, (_, i) => i * step);
+
+function clients(): Drawing | null {
+  const run = detailed_run();
+  if (!run?.clients || !run.classes) return null;
+  const { counts, client_step, class_step } = run.clients;
+  const { names } = run.classes;
+  // Where columns stand for several classes they cannot be put in order of size.
+  const order = class_step === 1 ? by_size(run) : some(counts[0]?.length ?? 0, 1);
+  const columns = order.map((c) => (class_step === 1 ? names[c]! : `${names[c * class_step]} …`));
+  const cells = counts.flatMap((row, y) => order.map((c, x): [number, number, number] => [x, y, row[c]!]));
+  const drawing = heat_map({ columns, rows: some(counts.length, client_step).map(String), cells, column_label: "class", row_label: "client", value_label: "images" });
+  const sums = [client_step > 1 && `each row sums ${client_step} clients`, class_step > 1 && `each column ${class_step} classes`].filter(Boolean);
+  return { ...drawing, note: sums.length > 0 ? `Training images: ${sums.join(", ")}.` : "Training images of each class at each client." };
+}
+
+function over_time(): Drawing | null {
+  const run = detailed_run();
+  if (!run?.per_class || !run.classes) return null;
+  const { round, every, accuracy } = run.per_class;
+  if (round.length < 2) return null;
+  const order = by_size(run);
+  const cells = round.flatMap((_, x) => order.map((c, y): [number, number, number] => [x, y, accuracy[x]![c]!]));
+  return {
+    ...heat_map({ columns: round.map(String), rows: order.map((c) => run.classes!.names[c]!), cells, column_label: "round", row_label: "class", value_label: "accuracy", range: [0, 1] }),
+    note: thinned(every),
+  };
+}
+
+export const class_cards = (): HTMLElement[] => [chart_card("Accuracy of a class against its size", against_size)];
+
+export const detail_cards = (): HTMLElement[] => [
+  chart_card("Confusion matrix", confusion),
+  chart_card("Client × class", clients),
+  chart_card("Accuracy of each class over time", over_time),
+];
+
+/** A choice among the classes of the detailed run, from common to rare. */
+export function class_choice(first: { value: string; label: string }): Choice {
+  return new Choice("Class", () => {
+    const run = detailed_run();
+    return run?.classes ? [first, ...by_size(run).map((c) => ({ value: String(c), label: run.classes!.names[c]! }))] : [first];
+  });
+}

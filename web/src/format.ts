@@ -1,0 +1,25 @@
+/** Numbers as people read them. */
+
+export const share = (value: number | null | undefined): string => (value == null ? "–" : value.toFixed(3));
+
+export function bytes(count: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let unit = 0;
+  while (count >= 1000 && unit + 1 < units.length) {
+    count /= 1000;
+    ++unit;
+  }
+  return `${count.toPrecision(count < 1000 && unit > 0 ? 3 : 4).replace(/\.0+$/, "")} ${units[unit]}`;
+}
+
+export function duration(seconds: number): string {
+  if (seconds < 10) return `${short(seconds)} s`;
+  const whole = Math.round(seconds);
+  const two = (number: number) => String(number).padStart(2, "0");
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}:${two(whole % 60)}`;
+  return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
+}
+
+/** Three digits are more than any of these is known to. */
+export const short = (value: number): string => Number(value.toPrecision(3)).toString();

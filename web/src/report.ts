@@ -1,0 +1,47 @@
+/** What the program hands to the page. What a run does not record is absent. */
+
+export interface Report {
+  runs: Run[];
+  live?: boolean;
+}
+
+export interface Run {
+  name: string;
+  state: "finished" | "running" | "stopped" | "waiting";
+  rounds: number; // wanted
+  done: number;
+  seconds_left?: number;
+  config: Record<string, string>;
+  classes?: Classes;
+  result?: Record<Choice, Scores & { round?: number }>;
+  curves?: Curves;
+  /** Each group's new best values, [round, value]: exact, however much the curves are thinned. */
+  records?: Partial<Record<Group, [number, number][]>>;
+  per_class?: Sampled & { accuracy: number[][] };
+  diagnostics?: Sampled & Partial<Record<Diagnostic, { mean: number[][]; std?: number[][] }>>;
+  prior?: { p: number[]; round: number[]; l2: number[]; tail_hit: number[] };
+  confusion?: number[][]; // [truth][answer]
+  clients?: { counts: number[][]; client_step: number; class_step: number };
+  cost?: { seconds: number; bytes_up: number; bytes_down: number; phases: Record<string, number>; memory?: number };
+}
+
+export interface Classes {
+  names: string[];
+  counts: number[];
+  group: Exclude<Group, "all">[];
+}
+
+/** Values at some rounds; `every` says how many rounds one of them stands for. */
+export interface Sampled {
+  round: number[];
+  every: number;
+}
+
+export type Curves = Sampled & Partial<Record<Group | "loss" | "test_loss" | "macro_f1", (number | null)[]>>;
+export type Group = "all" | "many" | "med" | "few";
+export type Choice = "last" | "mean_last_10" | "best";
+export type Diagnostic = "delta" | "beta_pos" | "beta_neg";
+export type Scores = Partial<Record<Group | "f1", number | null>>;
+
+export const groups: Group[] = ["all", "many", "med", "few"];
+export const group_names: Record<Group, string> = { all: "All", many: "Many", med: "Med", few: "Few" };

@@ -1,0 +1,54 @@
+/** The summary of the shown runs, to be sorted and copied. */
+import { Choice } from "./chart";
+import { element } from "./dom";
+import { bytes, duration, share } from "./format";
+import { groups, group_names, type Choice as Which, type Run } from "./report";
+import { SortedTable, type Cell } from "./table";
+import { on_change, shown_runs } from "./view";
+
+const which: { value: Which; label: string }[] = [
+  { value: "mean_last_10", label: "mean of the last ten evaluations" },
+  { value: "last", label: "last evaluation" },
+  { value: "best", label: "best round, chosen on the test set or validation split" },
+];
+
+const number = (value: number | null | undefined, text: (value: number) => string): Cell => (value == null ? { text: "–" } : { text: text(value), value });
+
+function row(run: Run, choice: Which): Cell[] {
+  const scores = run.result?.[choice];
+  return [
+    { text: run.name },
+    { text: run.config["method.name"] ?? "–" },
+    { text: run.state },
+    { text: `${run.done}/${run.rounds}`, value: run.done },
+    ...groups.map((group) => number(scores?.[group], share)),
+    number(scores?.f1, share),
+    number(run.cost?.seconds, duration),
+    number(run.cost && run.cost.bytes_up + run.cost.bytes_down, bytes),
+  ];
+}
+
+export function summary_card(): HTMLElement {
+  const table = new SortedTable(["run", "method", "state", "rounds", ...groups.map((group) => group_names[group]), "macro F1", "time", "sent"]);
+  const choice = new Choice("Accuracy", () => which);
+  const copy = element("button", { type: "button", id: "copy", click: () => void copy_csv() }, "Copy as CSV");
+  const copy_csv = async () => {
+    try {
+      await navigator.clipboard.writeText(table.csv());
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "The browser refused";
+    }
+    setTimeout(() => (copy.textContent = "Copy as CSV"), 2000);
+  };
+  const update = () => table.show(shown_runs().map((run) => row(run, choice.value as Which)));
+  const card = element(
+    "div", { class: "card wide" },
+    element("div", { class: "controls" }, choice.box, copy),
+    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Summary of the runs" }, table.table),
+  );
+  card.addEventListener("redraw", update);
+  on_change(update);
+  update();
+  return card;
+}

@@ -1,0 +1,58 @@
+/** A table that sorts by a click on a heading and gives itself as CSV. */
+import { element, name as named } from "./dom";
+
+export interface Cell {
+  text: string;
+  /** What it is sorted by, where that is not its text. */
+  value?: number;
+}
+
+const csv_field = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+/** Numbers before texts; what is missing stays last whichever way it is sorted. */
+function compare(a: Cell, b: Cell, sign: number): number {
+  const [missing_a, missing_b] = [a.text === "–", b.text === "–"];
+  if (missing_a || missing_b) return Number(missing_a) - Number(missing_b);
+  return sign * (a.value !== undefined && b.value !== undefined ? a.value - b.value : a.text.localeCompare(b.text));
+}
+
+export class SortedTable {
+  readonly table = element("table");
+  private column = -1;
+  private sign = 1;
+  private rows: Cell[][] = [];
+
+  constructor(private readonly headings: string[]) {}
+
+  show(rows: Cell[][]): void {
+    this.rows = rows;
+    this.draw();
+  }
+
+  csv(): string {
+    return [this.headings, ...this.sorted().map((row) => row.map((cell) => cell.text))].map((row) => `${row.map(csv_field).join(",")}\n`).join("");
+  }
+
+  private sorted(): Cell[][] {
+    return this.column < 0 ? this.rows : [...this.rows].sort((a, b) => compare(a[this.column]!, b[this.column]!, this.sign));
+  }
+
+  private sort_by(column: number): void {
+    this.sign = this.column === column ? -this.sign : this.rows[0]?.[column]?.value === undefined ? 1 : -1;
+    this.column = column;
+    this.draw();
+    this.table.querySelectorAll<HTMLElement>("thead button")[column]?.focus();
+  }
+
+  private draw(): void {
+    const heads = this.headings.map((heading, i) => {
+      const order = this.column !== i ? "none" : this.sign > 0 ? "ascending" : "descending";
+      const arrow = { none: "", ascending: " ▲", descending: " ▼" }[order];
+      return element("th", { scope: "col", class: this.rows.every((row) => row[i]!.value === undefined) ? "text" : "", "aria-sort": order }, element("button", { type: "button", click: () => this.sort_by(i) }, heading + arrow));
+    });
+    const body = this.sorted().map((row) =>
+      element("tr", {}, ...row.map((cell, i) => element(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: cell.value === undefined ? "text" : "" }, named(cell.text)))),
+    );
+    this.table.replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
+  }
+}
