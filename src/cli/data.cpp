@@ -147,6 +147,8 @@ void add_data(CLI::App& app) {
   auto check_flags = add_config_flags(*check_command);
   check_command->callback([check_flags] { check(*check_flags); });
 
+  add_data_get(*command);
+
   auto* partition_command = command->add_subcommand("partition", "The client x class table and its picture");
   auto partition_flags = add_config_flags(*partition_command);
   auto svg = std::make_shared<std::string>("partition.svg");

@@ -33,7 +33,9 @@ class JpegSource {
     jpeg_read_header(&codec_, TRUE);
     const bool four = codec_.jpeg_color_space == JCS_CMYK || codec_.jpeg_color_space == JCS_YCCK;
     const bool grey = codec_.jpeg_color_space == JCS_GRAYSCALE;
-    codec_.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
+    // Colour in four bytes a pixel, like CMYK: compilers take those apart four times as fast as three.
+    codec_.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_EXT_RGBX;
+    cmyk_ = four;
     const int64_t shorter = std::min(codec_.image_height, codec_.image_width);
     while (enough > 0 && codec_.scale_denom < 8 && shorter / (2 * codec_.scale_denom) >= enough)
       codec_.scale_denom *= 2;
@@ -45,17 +47,16 @@ class JpegSource {
   bool read_planes(uint8_t* row, uint8_t* planes) {
     if (setjmp(failed_) != 0) return false;
     jpeg_start_decompress(&codec_);
-    const size_t plane = height() * width(), step = channels();
+    const size_t plane = height() * width();
     while (codec_.output_scanline < codec_.output_height) {
       uint8_t* out = planes + size_t{codec_.output_scanline} * width();
       jpeg_read_scanlines(&codec_, &row, 1);
-      if (step == 1) {
+      if (cmyk_) cmyk_to_rgb(row);
+      if (row_bytes() == width())
         std::copy_n(row, width(), out);
-        continue;
-      }
-      if (step == 4) cmyk_to_rgb(row);
-      for (size_t x = 0; x < width(); ++x)
-        for (size_t channel = 0; channel < 3; ++channel) out[channel * plane + x] = row[x * step + channel];
+      else
+        for (size_t channel = 0; channel < 3; ++channel)
+          for (size_t x = 0, columns = width(); x < columns; ++x) out[channel * plane + x] = row[4 * x + channel];
     }
     jpeg_finish_decompress(&codec_);
     return true;
@@ -63,7 +64,7 @@ class JpegSource {
 
   size_t height() const { return codec_.output_height; }
   size_t width() const { return codec_.output_width; }
-  size_t channels() const { return static_cast<size_t>(codec_.output_components); }
+  size_t row_bytes() const { return width() * static_cast<size_t>(codec_.output_components); }
   int64_t reduced() const { return codec_.scale_denom; }
   const char* message() const { return message_; }
 
@@ -100,6 +101,7 @@ class JpegSource {
   jpeg_error_mgr errors_{};
   std::jmp_buf failed_{};
   std::span<const uint8_t> bytes_;
+  bool cmyk_ = false;
   char message_[JMSG_LENGTH_MAX] = "";
 };
 
@@ -110,12 +112,12 @@ Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file, int64
   if (!source.read_header(enough)) unreadable(file, "JPEG", source.message());
   check_dimensions(file, "JPEG", source.height(), source.width());
 
-  Image image{
-      {source.channels() == 1 ? 1 : 3, static_cast<int64_t>(source.height()), static_cast<int64_t>(source.width())},
-      {},
-      source.reduced()};
+  Image image{{source.row_bytes() == source.width() ? 1 : 3, static_cast<int64_t>(source.height()),
+               static_cast<int64_t>(source.width())},
+              {},
+              source.reduced()};
   image.bytes.resize(static_cast<size_t>(image.shape.size()));
-  std::vector<uint8_t> row(source.width() * source.channels());
+  std::vector<uint8_t> row(source.row_bytes());
   if (!source.read_planes(row.data(), image.bytes.data())) unreadable(file, "JPEG", source.message());
   return image;
 }

@@ -16,16 +16,16 @@ class Resampler {
   void operator()(const uint8_t* plane, size_t stride, uint8_t* out);
 
  private:
-  /// The source pixels that make up one target pixel.
-  struct Taps {
-    size_t first;
-    std::vector<float> weights;  // sum 1
+  /// Each target pixel is a weighted sum of `taps` neighbouring source pixels.
+  struct Filter {
+    Filter(int64_t source, int64_t target);
+    size_t taps;
+    std::vector<size_t> first;
+    std::vector<float> weights;  // `taps` for each target, sum 1
   };
-  static std::vector<Taps> triangle_filter(int64_t source, int64_t target);
 
-  size_t height_;
-  std::vector<Taps> across_, down_;
-  std::vector<float> rows_, sums_;
+  Filter down_, across_;
+  std::vector<float> row_;  // of the source's width
 };
 
 }  // namespace fedgrab

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "fedgrab/data/image.h"
 #include "resample.h"
@@ -7,54 +8,41 @@
 namespace fedgrab {
 
 Resampler::Resampler(int64_t height, int64_t width, int64_t to_height, int64_t to_width)
-    : height_(static_cast<size_t>(height)),
-      across_(triangle_filter(width, to_width)),
-      down_(triangle_filter(height, to_height)),
-      rows_(height_ * across_.size()),
-      sums_(across_.size()) {}
+    : down_(height, to_height), across_(width, to_width), row_(static_cast<size_t>(width)) {}
 
 /// A triangle around the target's centre, one source pixel wide on either side, or one target pixel when shrinking.
-std::vector<Resampler::Taps> Resampler::triangle_filter(int64_t source, int64_t target) {
+Resampler::Filter::Filter(int64_t source, int64_t target) {
   const double scale = static_cast<double>(source) / static_cast<double>(target);
   const double support = std::max(1.0, scale);
-  std::vector<Taps> filter(static_cast<size_t>(target));
-  for (size_t i = 0; i < filter.size(); ++i) {
+  const auto most = std::min(source, static_cast<int64_t>(std::ceil(2 * support)) + 1);
+  taps = static_cast<size_t>(most);
+  for (int64_t i = 0; i < target; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
-    const auto first = std::max<int64_t>(0, static_cast<int64_t>(std::floor(centre - support + 0.5)));
-    const auto last = std::min(source, static_cast<int64_t>(std::floor(centre + support + 0.5)));
-    double sum = 0;
-    std::vector<double> weights;
-    for (int64_t x = first; x < last; ++x) {
-      const double distance = std::abs(static_cast<double>(x) + 0.5 - centre) / support;
-      weights.push_back(std::max(0.0, 1.0 - distance));
-      sum += weights.back();
-    }
-    filter[i].first = static_cast<size_t>(first);
-    for (const double weight : weights) filter[i].weights.push_back(static_cast<float>(weight / sum));
+    const auto start = std::clamp<int64_t>(std::llround(std::floor(centre - support + 0.5)), 0, source - most);
+    std::vector<double> triangle;
+    for (int64_t x = start; x < start + most; ++x)
+      triangle.push_back(std::max(0.0, 1.0 - std::abs(static_cast<double>(x) + 0.5 - centre) / support));
+    const double sum = std::accumulate(triangle.begin(), triangle.end(), 0.0);
+    first.push_back(static_cast<size_t>(start));
+    for (const double weight : triangle) weights.push_back(static_cast<float>(weight / sum));
   }
-  return filter;
 }
 
+/// Rows first: that direction runs along memory, and leaves fewer rows for the other.
 void Resampler::operator()(const uint8_t* plane, size_t stride, uint8_t* out) {
-  const size_t width = across_.size();
-  for (size_t y = 0; y < height_; ++y) {
-    const uint8_t* row = plane + y * stride;
-    float* sum = &rows_[y * width];
-    for (const Taps& taps : across_) {
-      *sum = 0;
-      for (size_t k = 0; k < taps.weights.size(); ++k)
-        *sum += taps.weights[k] * static_cast<float>(row[taps.first + k]);
-      ++sum;
+  for (size_t y = 0; y < down_.first.size(); ++y) {
+    std::fill(row_.begin(), row_.end(), 0.0F);
+    for (size_t k = 0; k < down_.taps; ++k) {
+      const uint8_t* source = plane + (down_.first[y] + k) * stride;
+      const float weight = down_.weights[y * down_.taps + k];
+      for (size_t x = 0; x < row_.size(); ++x) row_[x] += weight * static_cast<float>(source[x]);
     }
-  }
-  for (const Taps& taps : down_) {
-    std::fill(sums_.begin(), sums_.end(), 0.0F);
-    for (size_t k = 0; k < taps.weights.size(); ++k) {
-      const float* row = &rows_[(taps.first + k) * width];
-      for (size_t x = 0; x < width; ++x) sums_[x] += taps.weights[k] * row[x];
+    const float* weight = across_.weights.data();
+    for (const size_t start : across_.first) {
+      float sum = 0.5F;
+      for (size_t k = 0; k < across_.taps; ++k) sum += *weight++ * row_[start + k];
+      *out++ = static_cast<uint8_t>(std::clamp(sum, 0.0F, 255.0F));
     }
-    out = std::transform(sums_.begin(), sums_.end(), out,
-                         [](float sum) { return static_cast<uint8_t>(std::clamp(sum + 0.5F, 0.0F, 255.0F)); });
   }
 }
 
