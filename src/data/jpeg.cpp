@@ -33,7 +33,7 @@ class JpegSource {
     jpeg_read_header(&codec_, TRUE);
     const bool four = codec_.jpeg_color_space == JCS_CMYK || codec_.jpeg_color_space == JCS_YCCK;
     const bool grey = codec_.jpeg_color_space == JCS_GRAYSCALE;
-    // Colour in four bytes a pixel, like CMYK: compilers take those apart four times as fast as three.
+    // Colour in four bytes a pixel, like CMYK: compilers take those apart faster than three.
     codec_.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_EXT_RGBX;
     cmyk_ = four;
     const int64_t shorter = std::min(codec_.image_height, codec_.image_width);
@@ -55,8 +55,7 @@ class JpegSource {
       if (row_bytes() == width())
         std::copy_n(row, width(), out);
       else
-        for (size_t channel = 0; channel < 3; ++channel)
-          for (size_t x = 0, columns = width(); x < columns; ++x) out[channel * plane + x] = row[4 * x + channel];
+        for (size_t channel = 0; channel < 3; ++channel) take_channel(row + channel, width(), out + channel * plane);
     }
     jpeg_finish_decompress(&codec_);
     return true;
@@ -69,6 +68,10 @@ class JpegSource {
   const char* message() const { return message_; }
 
  private:
+  static void take_channel(const uint8_t* pixels, size_t count, uint8_t* __restrict out) {
+    for (size_t x = 0; x < count; ++x) out[x] = pixels[4 * x];
+  }
+
   /// In place; the fourth byte of a pixel is left.
   void cmyk_to_rgb(uint8_t* row) const {
     const bool inverted = codec_.saw_Adobe_marker != 0;  // Adobe's programs store it so, and say that it was them
