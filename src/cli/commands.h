@@ -17,6 +17,7 @@ void add_predict(CLI::App& app);
 void add_export(CLI::App& app);
 void add_init(CLI::App& app);
 void add_data(CLI::App& app);
+void add_data_get(CLI::App& data);
 void add_bench(CLI::App& app);
 void add_params(CLI::App& app);
 void add_version(CLI::App& app);

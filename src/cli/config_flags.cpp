@@ -62,7 +62,7 @@ std::shared_ptr<ConfigFlags> add_setting_flags(CLI::App& command) {
   };
   short_form("--method", "method.name", "Federated method; `--method help` lists them", "NAME");
   short_form("--objective", "objective.name", "Local loss", "NAME");
-  short_form("--data", "data.name", "Data set: shapes, cifar10, cifar100, idx, folder", "NAME");
+  short_form("--data", "data.name", "Data set: shapes, cifar10, cifar100, idx, folder, list, imagenet-lt, …", "NAME");
   short_form("--data-path", "data.path", "Where the data set is", "PATH");
   short_form("--model", "model.name", "Backbone: cnn, resnet8, resnet18, resnet34, resnet50, pfl-cnn", "NAME");
   short_form("--rounds", "train.rounds", "Communication rounds", "R");

@@ -1,40 +1,91 @@
 #include "fedgrab/data/batch.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "resample.h"
 
 namespace fedgrab {
 namespace {
 
-void write_row(const uint8_t* in, int64_t width, const Placement& placement, const ByteTable& table, float* out) {
-  // Output columns [first, last) come from inside the image. A flip mirrors the crop, so the shift changes sides.
-  const int64_t shift = placement.flip ? -placement.dx : placement.dx;
-  const int64_t first = std::clamp<int64_t>(-shift, 0, width);
-  const int64_t last = std::clamp<int64_t>(width - shift, first, width);
+/// Writes `width` columns of the row `in`, from its column `left` on; what lies outside is black.
+void write_row(const uint8_t* in, int64_t stored, int64_t left, int64_t width, bool flip, const ByteTable& table,
+               float* out) {
+  // Output columns [first, last) come from inside the image. A flip mirrors the crop, so what is outside changes sides.
+  const int64_t before = -left, beyond = left + width - stored;
+  const int64_t first = std::clamp<int64_t>(flip ? beyond : before, 0, width);
+  const int64_t last = std::clamp<int64_t>(width - (flip ? before : beyond), first, width);
   std::fill(out, out + first, table[0]);
-  if (placement.flip) {
-    const uint8_t* from = in + width - 1 + placement.dx;
+  if (flip) {
+    const uint8_t* from = in + left + width - 1;
     for (int64_t x = first; x < last; ++x) out[x] = table[from[-x]];
   } else {
-    const uint8_t* from = in + placement.dx;
+    const uint8_t* from = in + left;
     for (int64_t x = first; x < last; ++x) out[x] = table[from[x]];
   }
   std::fill(out + last, out + width, table[0]);
 }
 
-void write_image(const Images& images, int64_t i, const Placement& placement, const std::vector<ByteTable>& tables,
-                 float* out) {
+void write_crop(const Images& images, int64_t i, const Placement& placement, const std::vector<ByteTable>& tables,
+                float* out) {
   const auto [channels, height, width] = images.shape;
+  const ImageShape stored = images.stored();
   const uint8_t* image = images.at(i).data();
   for (int64_t channel = 0; channel < channels; ++channel) {
     const ByteTable& table = tables[static_cast<size_t>(channel)];
     for (int64_t y = 0; y < height; ++y, out += width) {
-      const int64_t source = y + placement.dy;
-      if (source < 0 || source >= height)
+      const int64_t source = y + placement.dy + images.margin;
+      if (source < 0 || source >= stored.height)
         std::fill(out, out + width, table[0]);
       else
-        write_row(image + (channel * height + source) * width, width, placement, table, out);
+        write_row(image + (channel * stored.height + source) * stored.width, stored.width, placement.dx + images.margin,
+                  width, placement.flip, table, out);
     }
   }
+}
+
+void write_resized_crop(const Images& images, int64_t i, const Placement& placement,
+                        const std::vector<ByteTable>& tables, float* out) {
+  const auto [channels, height, width] = images.shape;
+  const ImageShape stored = images.stored();
+  const uint8_t* corner =
+      images.at(i).data() + (placement.dy + images.margin) * stored.width + placement.dx + images.margin;
+  Resampler resample(placement.height, placement.width, height, width);
+  std::vector<uint8_t> plane(static_cast<size_t>(height * width));
+  for (int64_t channel = 0; channel < channels; ++channel, corner += stored.height * stored.width) {
+    resample(corner, static_cast<size_t>(stored.width), plane.data());
+    for (int64_t y = 0; y < height; ++y, out += width)
+      write_row(&plane[static_cast<size_t>(y * width)], width, 0, width, placement.flip,
+                tables[static_cast<size_t>(channel)], out);
+  }
+}
+
+void write_image(const Images& images, int64_t i, const Placement& placement, const std::vector<ByteTable>& tables,
+                 float* out) {
+  (placement.height > 0 ? write_resized_crop : write_crop)(images, i, placement, tables, out);
+}
+
+/// torchvision's RandomResizedCrop of its usual ranges: a tenth try that does not fit leaves the whole image.
+Placement place_resized_crop(const Images& images, const PhiloxBlock& words) {
+  constexpr double least_area = 0.08;
+  const double widest = std::log(4.0 / 3.0);  // as narrow on the other side
+  const auto [channels, height, width] = images.stored();
+  const auto area = static_cast<double>(height * width);
+  Placement placement{-images.margin, -images.margin, (words[3] & 1U) != 0, height, width};
+  for (uint64_t attempt = 0; attempt < 10; ++attempt) {
+    const PhiloxBlock draw = attempt == 0 ? words : philox(words, attempt);
+    const double part = area * (least_area + (1 - least_area) * to_unit(draw[0]));
+    const double aspect = std::exp(widest * (2.0 * to_unit(draw[1]) - 1));
+    const auto w = static_cast<int64_t>(std::lrint(std::sqrt(part * aspect)));
+    const auto h = static_cast<int64_t>(std::lrint(std::sqrt(part / aspect)));
+    if (w < 1 || h < 1 || w > width || h > height) continue;
+    placement.dy += (draw[2] >> 16) * (height - h + 1) >> 16;
+    placement.dx += (draw[2] & 0xFFFFU) * (width - w + 1) >> 16;
+    placement.height = h;
+    placement.width = w;
+    break;
+  }
+  return placement;
 }
 
 }  // namespace
@@ -49,7 +100,12 @@ std::vector<ByteTable> byte_tables(const Normalisation& normalisation, int64_t c
   return tables;
 }
 
-Placement place(const Augmentation& augmentation, const PhiloxBlock& words) {
+Placement place(const Augmentation& augmentation, const Images& images, const PhiloxBlock& words) {
+  if (augmentation.resized_crop) {
+    Placement placement = place_resized_crop(images, words);
+    placement.flip &= augmentation.flip;
+    return placement;
+  }
   const int64_t padding = augmentation.crop_padding;
   const int64_t choices = 2 * padding + 1;
   return {words[0] % choices - padding, words[1] % choices - padding, augmentation.flip && (words[2] & 1U) != 0};
@@ -64,7 +120,7 @@ void write_batch(const Images& images, std::span<const int64_t> indices, const A
                  const Normalisation& normalisation, const Random& random, uint32_t first_position, float* out) {
   const auto tables = byte_tables(normalisation, images.shape.channels);
   for (const int64_t i : indices) {
-    write_image(images, i, place(augmentation, random.block(first_position++)), tables, out);
+    write_image(images, i, place(augmentation, images, random.block(first_position++)), tables, out);
     out += images.shape.size();
   }
 }

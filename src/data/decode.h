@@ -11,7 +11,8 @@
 namespace fedgrab {
 
 Image decode_png(std::span<const uint8_t> bytes, const std::string& file);
-Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file);
+/// `enough` as in read_image.
+Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file, int64_t enough);
 /// PGM and PPM, plain (P2, P3) or raw (P5, P6).
 Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file);
 

@@ -38,11 +38,11 @@ Image to_planes(ImageShape shape, std::span<const uint8_t> pixels) {
   return image;
 }
 
-Image read_image(const std::filesystem::path& path) {
+Image read_image(const std::filesystem::path& path, int64_t enough) {
   const auto bytes = read_bytes(path);
   const std::string file = path.string();
   if (starts_with(bytes, {0x89, 'P', 'N', 'G'})) return decode_png(bytes, file);
-  if (starts_with(bytes, {0xFF, 0xD8})) return decode_jpeg(bytes, file);
+  if (starts_with(bytes, {0xFF, 0xD8})) return decode_jpeg(bytes, file, enough);
   for (const uint8_t kind : {'2', '3', '5', '6'})
     if (starts_with(bytes, {'P', kind})) return decode_pnm(bytes, file);
   throw Error(Fault::data, file, bytes.empty() ? "is empty" : "is not a PNG, JPEG, PPM or PGM image",

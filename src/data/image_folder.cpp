@@ -3,22 +3,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <mutex>
-#include <optional>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
-#include "fedgrab/core/progress.h"
-#include "fedgrab/core/random.h"
 #include "fedgrab/data/image.h"
 #include "fedgrab/data/load.h"
 #include "paths.h"
+#include "patient_progress.h"
+#include "test_share.h"
 
 namespace fedgrab {
 namespace {
@@ -103,14 +99,10 @@ Sources split_by_seed(const fs::path& root, double test_fraction, uint64_t seed)
   Sources sources;
   for (size_t label = 0; label < classes.size(); ++label) {
     const auto& [name, files] = classes[label];
-    const auto count = static_cast<int64_t>(files.size());
-    if (count < 2)
+    if (files.size() < 2)
       throw Error(Fault::data, (root / name).string(), "holds one image, but one is needed to train and one to test",
                   "add images, or split into train/ and test/ yourself");
-    const auto tested = std::clamp<int64_t>(std::llround(static_cast<double>(count) * test_fraction), 1, count - 1);
-    const auto order = permutation(count, Random(seed, Purpose::split, static_cast<uint32_t>(label)));
-    std::vector<bool> for_test(files.size());
-    for (int64_t i = 0; i < tested; ++i) for_test[static_cast<size_t>(order[static_cast<size_t>(i)])] = true;
+    const auto for_test = test_share(files.size(), test_fraction, seed, label);
     for (size_t i = 0; i < files.size(); ++i) (for_test[i] ? sources.test : sources.train).add(files[i], label);
     sources.class_names.push_back(name);
   }
@@ -132,27 +124,6 @@ Sources find_sources(const fs::path& root, double test_fraction, uint64_t seed) 
   return split_by_seed(root, test_fraction, seed);
 }
 
-/// Silent unless the work takes longer than a breath. Safe to call from many threads.
-class PatientProgress {
- public:
-  explicit PatientProgress(int64_t total) : total_(total) {}
-
-  void step() {
-    const std::lock_guard lock(guard_);
-    ++done_;
-    if (!shown_ && std::chrono::steady_clock::now() - began_ > std::chrono::seconds(1))
-      shown_.emplace("reading images", total_, done_ - 1);
-    if (shown_) shown_->update(done_);
-  }
-
- private:
-  const int64_t total_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  std::mutex guard_;
-  int64_t done_ = 0;
-  std::optional<Progress> shown_;
-};
-
 /// Of images in `channels` equal planes, the first one.
 std::vector<uint8_t> first_planes(const std::vector<uint8_t>& bytes, ImageShape shape) {
   const auto plane = shape.height * shape.width;
@@ -168,7 +139,7 @@ Images decode_all(const std::vector<fs::path>& files, int64_t size, int64_t chan
   ImageShape shape{channels == 0 ? 3 : channels, size, size};
   std::vector<uint8_t> bytes(files.size() * static_cast<size_t>(shape.size()));
   std::atomic<bool> colour = false;
-  PatientProgress progress(static_cast<int64_t>(files.size()));
+  PatientProgress progress("reading images", static_cast<int64_t>(files.size()));
   parallel_for(static_cast<int64_t>(files.size()), available_cores(), [&](int64_t i, int /*worker*/) {
     throw_if_interrupted();
     const Image file = read_image(files[static_cast<size_t>(i)]);

@@ -4,6 +4,7 @@
 #include <jerror.h>
 // clang-format on
 
+#include <algorithm>
 #include <csetjmp>
 
 #include "decode.h"
@@ -25,25 +26,36 @@ class JpegSource {
   JpegSource& operator=(const JpegSource&) = delete;
   ~JpegSource() { jpeg_destroy_decompress(&codec_); }
 
-  bool read_header() {
+  bool read_header(int64_t enough) {
     if (setjmp(failed_) != 0) return false;
     jpeg_create_decompress(&codec_);
     jpeg_mem_src(&codec_, bytes_.data(), bytes_.size());
     jpeg_read_header(&codec_, TRUE);
     const bool four = codec_.jpeg_color_space == JCS_CMYK || codec_.jpeg_color_space == JCS_YCCK;
     const bool grey = codec_.jpeg_color_space == JCS_GRAYSCALE;
-    codec_.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
+    // Colour in four bytes a pixel, like CMYK: compilers take those apart faster than three.
+    codec_.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_EXT_RGBX;
+    cmyk_ = four;
+    const int64_t shorter = std::min(codec_.image_height, codec_.image_width);
+    while (enough > 0 && codec_.scale_denom < 8 && shorter / (2 * codec_.scale_denom) >= enough)
+      codec_.scale_denom *= 2;
     jpeg_calc_output_dimensions(&codec_);
     return true;
   }
 
-  bool read_pixels(uint8_t* pixels) {
+  /// Row by row into planes, while a row is still in the cache. `row` has room for one.
+  bool read_planes(uint8_t* row, uint8_t* planes) {
     if (setjmp(failed_) != 0) return false;
     jpeg_start_decompress(&codec_);
-    const size_t row_bytes = size_t{codec_.output_width} * channels();
+    const size_t plane = height() * width();
     while (codec_.output_scanline < codec_.output_height) {
-      JSAMPROW row = pixels + codec_.output_scanline * row_bytes;
+      uint8_t* out = planes + size_t{codec_.output_scanline} * width();
       jpeg_read_scanlines(&codec_, &row, 1);
+      if (cmyk_) cmyk_to_rgb(row);
+      if (row_bytes() == width())
+        std::copy_n(row, width(), out);
+      else
+        for (size_t channel = 0; channel < 3; ++channel) take_channel(row + channel, width(), out + channel * plane);
     }
     jpeg_finish_decompress(&codec_);
     return true;
@@ -51,12 +63,24 @@ class JpegSource {
 
   size_t height() const { return codec_.output_height; }
   size_t width() const { return codec_.output_width; }
-  size_t channels() const { return static_cast<size_t>(codec_.output_components); }
-  /// Adobe's programs store CMYK inverted, and say that it was them.
-  bool inverted() const { return codec_.saw_Adobe_marker != 0; }
+  size_t row_bytes() const { return width() * static_cast<size_t>(codec_.output_components); }
+  int64_t reduced() const { return codec_.scale_denom; }
   const char* message() const { return message_; }
 
  private:
+  static void take_channel(const uint8_t* pixels, size_t count, uint8_t* __restrict out) {
+    for (size_t x = 0; x < count; ++x) out[x] = pixels[4 * x];
+  }
+
+  /// In place; the fourth byte of a pixel is left.
+  void cmyk_to_rgb(uint8_t* row) const {
+    const bool inverted = codec_.saw_Adobe_marker != 0;  // Adobe's programs store it so, and say that it was them
+    const auto light = [inverted](uint8_t ink) -> uint32_t { return inverted ? ink : 255U - ink; };
+    for (uint8_t* pixel = row; pixel < row + 4 * width(); pixel += 4)
+      for (size_t ink = 0; ink < 3; ++ink)
+        pixel[ink] = static_cast<uint8_t>((light(pixel[ink]) * light(pixel[3]) + 127) / 255);
+  }
+
   [[noreturn]] static void on_error(j_common_ptr codec) {
     auto* self = static_cast<JpegSource*>(codec->client_data);
     codec->err->format_message(codec, self->message_);
@@ -80,33 +104,25 @@ class JpegSource {
   jpeg_error_mgr errors_{};
   std::jmp_buf failed_{};
   std::span<const uint8_t> bytes_;
+  bool cmyk_ = false;
   char message_[JMSG_LENGTH_MAX] = "";
 };
 
-std::vector<uint8_t> cmyk_to_rgb(const std::vector<uint8_t>& pixels, bool inverted) {
-  const auto light = [inverted](uint8_t ink) -> uint32_t { return inverted ? ink : 255U - ink; };
-  std::vector<uint8_t> rgb;
-  rgb.reserve(pixels.size() / 4 * 3);
-  for (size_t i = 0; i < pixels.size(); i += 4)
-    for (size_t ink = 0; ink < 3; ++ink)
-      rgb.push_back(static_cast<uint8_t>((light(pixels[i + ink]) * light(pixels[i + 3]) + 127) / 255));
-  return rgb;
-}
-
 }  // namespace
 
-Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file) {
+Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file, int64_t enough) {
   JpegSource source(bytes);
-  if (!source.read_header()) unreadable(file, "JPEG", source.message());
+  if (!source.read_header(enough)) unreadable(file, "JPEG", source.message());
   check_dimensions(file, "JPEG", source.height(), source.width());
 
-  std::vector<uint8_t> pixels(source.height() * source.width() * source.channels());
-  if (!source.read_pixels(pixels.data())) unreadable(file, "JPEG", source.message());
-
-  if (source.channels() == 4) pixels = cmyk_to_rgb(pixels, source.inverted());
-  return to_planes(
-      {source.channels() == 1 ? 1 : 3, static_cast<int64_t>(source.height()), static_cast<int64_t>(source.width())},
-      pixels);
+  Image image{{source.row_bytes() == source.width() ? 1 : 3, static_cast<int64_t>(source.height()),
+               static_cast<int64_t>(source.width())},
+              {},
+              source.reduced()};
+  image.bytes.resize(static_cast<size_t>(image.shape.size()));
+  std::vector<uint8_t> row(source.row_bytes());
+  if (!source.read_planes(row.data(), image.bytes.data())) unreadable(file, "JPEG", source.message());
+  return image;
 }
 
 }  // namespace fedgrab

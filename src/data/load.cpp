@@ -1,11 +1,13 @@
 #include "fedgrab/data/load.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "fedgrab/core/error.h"
+#include "listed_images.h"
 
 namespace fedgrab {
 namespace {
@@ -24,21 +26,26 @@ Dataset read_by_name(const DataParams& params, uint64_t seed) {
   if (params.name == "idx") return read_idx(path_of(params));
   if (params.name == "folder")
     return read_image_folder(path_of(params), params.size, params.channels, params.test_fraction, seed);
+  if (params.name == "list" || find_listed_set(params.name) != nullptr) {
+    path_of(params);
+    return read_listed_images(params, seed);
+  }
   throw Error(Fault::usage, "data.name", fmt::format("unknown data set {}", params.name),
-              "one of shapes, cifar10, cifar100, idx, folder");
+              fmt::format("one of {}", fmt::join(data_set_names(), ", ")));
 }
 
 Augmentation chosen_augmentation(const std::string& name, const Dataset& data) {
   if (name == "auto") return data.augmentation;
+  const bool flip = name.ends_with("flip");
   const bool crop = name == "crop" || name == "crop+flip";
-  const bool flip = name == "flip" || name == "crop+flip";
-  if (!crop && !flip && name != "none")
+  const bool resized = name == "resized-crop" || name == "resized-crop+flip";
+  if (!crop && !resized && name != "flip" && name != "none")
     throw Error(Fault::usage, "data.augment", fmt::format("unknown augmentation {}", name),
-                "one of auto, none, crop, flip, crop+flip");
+                "one of auto, none, crop, flip, crop+flip, resized-crop, resized-crop+flip");
   // Four pixels of 32 are the usual padding; other sizes keep that share.
   const int64_t usual = std::max<int64_t>(1, std::min(data.shape().height, data.shape().width) / 8);
   const int64_t padding = data.augmentation.crop_padding > 0 ? data.augmentation.crop_padding : usual;
-  return {crop ? padding : 0, flip};
+  return {crop ? padding : 0, flip, resized};
 }
 
 void override_channels(std::vector<float>& values, const std::vector<double>& wanted, const std::string& key,
@@ -56,6 +63,13 @@ void override_channels(std::vector<float>& values, const std::vector<double>& wa
 }
 
 }  // namespace
+
+const std::vector<std::string>& data_set_names() {
+  static const std::vector<std::string> names{"shapes",           "cifar10",     "cifar100",  "idx",
+                                              "folder",           "imagenet-lt", "places-lt", "inaturalist-2018",
+                                              "inaturalist-user", "list"};
+  return names;
+}
 
 Dataset load_dataset(const DataParams& params, uint64_t seed) {
   Dataset data = read_by_name(params, seed);

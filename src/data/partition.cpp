@@ -97,6 +97,18 @@ Partition iid(int64_t clients, std::span<const int64_t> samples, uint64_t seed) 
   return partition;
 }
 
+/// Users without a sample, after a long tail was cut, are no clients.
+Partition by_user(std::span<const int64_t> samples, std::span<const int32_t> users) {
+  if (users.empty())
+    throw Error(Fault::data, "partition.kind", "is \"user\", but the data set does not say who holds which image",
+                "lists need a column client, user or user_id; or choose dirichlet");
+  Partition partition(static_cast<size_t>(*std::max_element(users.begin(), users.end())) + 1);
+  for (const int64_t sample : samples)
+    partition[static_cast<size_t>(users[static_cast<size_t>(sample)])].push_back(sample);
+  std::erase_if(partition, [](const auto& client) { return client.empty(); });
+  return partition;
+}
+
 Partition from_file(const std::string& file, std::span<const int64_t> samples) {
   if (file.empty())
     throw Error(Fault::usage, "partition.file", "is empty, but partition.kind is \"file\"",
@@ -128,10 +140,13 @@ Partition from_file(const std::string& file, std::span<const int64_t> samples) {
 }  // namespace
 
 Partition make_partition(const PartitionParams& params, std::span<const int64_t> samples,
-                         std::span<const int32_t> labels, int64_t classes, uint64_t seed) {
+                         std::span<const int32_t> labels, int64_t classes, uint64_t seed,
+                         std::span<const int32_t> users) {
   Partition partition;
   if (params.kind == "file") {
     partition = from_file(params.file, samples);
+  } else if (params.kind == "user") {
+    partition = by_user(samples, users);
   } else {
     if (static_cast<int64_t>(samples.size()) < params.clients)
       throw Error(Fault::data, "partition.clients",

@@ -12,13 +12,14 @@ namespace {
 Split copy_samples(const Split& from, const std::vector<int64_t>& indices) {
   Split split;
   std::vector<uint8_t> bytes;
-  bytes.reserve(indices.size() * static_cast<size_t>(from.images.shape.size()));
+  bytes.reserve(indices.size() * static_cast<size_t>(from.images.stored().size()));
   for (const int64_t i : indices) {
     const auto image = from.images.at(i);
     bytes.insert(bytes.end(), image.begin(), image.end());
     split.labels.push_back(from.labels[static_cast<size_t>(i)]);
   }
   split.images = Images::own(from.images.shape, std::move(bytes));
+  split.images.margin = from.images.margin;
   return split;
 }
 
@@ -61,7 +62,7 @@ Preparation prepare(const Settings& settings) {
 Partition partition_samples(const Settings& settings, const Preparation& prepared, bool centralised) {
   if (centralised) return {prepared.samples};
   return make_partition(settings.partition, prepared.samples, prepared.data.train.labels, prepared.data.classes(),
-                        settings.seed());
+                        settings.seed(), prepared.data.clients);
 }
 
 }  // namespace fedgrab

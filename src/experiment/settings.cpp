@@ -67,7 +67,7 @@ Config resolve_config(const TomlText& file, const Assignments& flags) {
 }
 
 Config with_absolute_paths(Config config) {
-  for (const char* key : {"data.path", "partition.file", "model.init"}) {
+  for (const char* key : {"data.path", "data.images", "data.cache", "partition.file", "model.init"}) {
     const auto path = std::get<std::string>(config.get(key));
     if (!path.empty()) config.set(key, std::filesystem::absolute(path).lexically_normal().string());
   }

@@ -113,6 +113,20 @@ TEST(Jpeg, ConvertsCmykToColour) {
   EXPECT_NEAR(image.bytes[128], 44, 2);
 }
 
+TEST(Jpeg, IsDecodedSmallerWhereThatIsEnough) {
+  const std::string photo = FEDGRAB_TEST_DATA "/data/reference/photo.jpg";
+  EXPECT_EQ(read_image(photo).shape, (ImageShape{3, 120, 165}));
+  EXPECT_EQ(read_image(photo, 61).shape, (ImageShape{3, 120, 165}));
+  const Image half = read_image(photo, 60), eighth = read_image(photo, 1);
+  EXPECT_EQ(half.shape, (ImageShape{3, 60, 83}));
+  EXPECT_EQ(half.reduced, 2);
+  EXPECT_EQ(eighth.shape, (ImageShape{3, 15, 21}));
+  const Image full = centre_square(read_image(photo), 40), fast = centre_square(read_image(photo, 40), 40);
+  double difference = 0;
+  for (size_t i = 0; i < full.bytes.size(); ++i) difference += std::abs(full.bytes[i] - fast.bytes[i]);
+  EXPECT_LT(difference / static_cast<double>(full.bytes.size()), 3);
+}
+
 TEST(Jpeg, RefusesEveryTruncation) {
   const std::string whole = from_hex(jpeg_rgb);
   for (size_t size = 2; size < whole.size(); ++size) expect_unreadable(whole.substr(0, size), "JPEG");
@@ -209,6 +223,14 @@ TEST(Resize, TreatsEachChannelAlone) {
   EXPECT_EQ(small.shape, (ImageShape{3, 2, 3}));
   EXPECT_EQ(Bytes(small.bytes.begin(), small.bytes.begin() + 6), resize(pattern, 2, 3).bytes);
   EXPECT_EQ(Bytes(small.bytes.begin() + 6, small.bytes.end()), Bytes(12, 200));
+}
+
+TEST(CentreSquare, KeepsTheMiddle) {
+  const Image wide{{1, 2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
+  EXPECT_EQ(centre_square(wide, 2).bytes, (Bytes{3, 4, 8, 9})) << "1.5 is rounded to even";
+  const Image tall{{1, 4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  EXPECT_EQ(centre_square(tall, 2).bytes, (Bytes{3, 4, 5, 6}));
+  EXPECT_EQ(centre_square(pattern, 3).shape, (ImageShape{1, 3, 3}));
 }
 
 TEST(Resize, LeavesTheSameSizeAlone) { EXPECT_EQ(resize(pattern, 5, 7).bytes, pattern.bytes); }

@@ -230,5 +230,14 @@ TEST(PartitionPicture, StaysSmallAndSaysWhatItSums) {
   EXPECT_NE(svg.find("500000 training samples over 1000 clients"), std::string::npos);
 }
 
+TEST(PartitionByUser, GivesEachUserTheirSamples) {
+  PartitionParams by_user;
+  by_user.kind = "user";
+  const std::vector<int64_t> samples{0, 2, 3, 4};
+  const std::vector<int32_t> labels(6), users{2, 1, 0, 2, 3, 0};
+  EXPECT_EQ(make_partition(by_user, samples, labels, 1, 0, users), (Partition{{2}, {0, 3}, {4}}));
+  expect_error(Fault::data, [&] { make_partition(by_user, samples, labels, 1, 0); }, {"partition.kind", "user_id"});
+}
+
 }  // namespace
 }  // namespace fedgrab

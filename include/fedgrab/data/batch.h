@@ -1,4 +1,4 @@
-/// From sample indices to the floats a network reads: crop, flip, normalise.
+/// From sample indices to the floats a network reads: crop, resize, flip, normalise.
 #pragma once
 
 #include <array>
@@ -15,8 +15,9 @@ namespace fedgrab {
 struct Placement {
   int64_t dy = 0, dx = 0;  // where the crop starts, in pixels of the unpadded image
   bool flip = false;
+  int64_t height = 0, width = 0;  // of a crop that is resized to the shape of the images; 0: it has that shape
 };
-Placement place(const Augmentation& augmentation, const PhiloxBlock& words);
+Placement place(const Augmentation& augmentation, const Images& images, const PhiloxBlock& words);
 
 /// Every byte of a channel already normalised: the same float for the same byte whatever the compiler fuses, on every
 /// device.

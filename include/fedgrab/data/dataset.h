@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,13 +20,16 @@ struct ImageShape {
 /// Images of one shape, planes of bytes (channel, row, column). The bytes may be a vector or a mapped file: `owner`
 /// keeps them alive, copies are cheap.
 struct Images {
-  ImageShape shape;
+  ImageShape shape;  // what a model sees
   std::span<const uint8_t> bytes;
   std::shared_ptr<const void> owner;
+  int64_t margin = 0;  // pixels stored beyond that on every side, for crops to move in
 
-  int64_t count() const { return static_cast<int64_t>(bytes.size()) / shape.size(); }
+  ImageShape stored() const { return {shape.channels, shape.height + 2 * margin, shape.width + 2 * margin}; }
+  int64_t count() const { return static_cast<int64_t>(bytes.size()) / stored().size(); }
   std::span<const uint8_t> at(int64_t i) const {
-    return bytes.subspan(static_cast<size_t>(i * shape.size()), static_cast<size_t>(shape.size()));
+    const auto size = static_cast<size_t>(stored().size());
+    return bytes.subspan(static_cast<size_t>(i) * size, size);
   }
   /// Takes the vector over.
   static Images own(ImageShape shape, std::vector<uint8_t> bytes);
@@ -46,6 +50,12 @@ struct Normalisation {
 struct Augmentation {
   int64_t crop_padding = 0;  // 0: no random crop
   bool flip = false;
+  bool resized_crop = false;  // instead: a part of random area and aspect, resized
+};
+
+/// Of the files behind a set, before anything was done to them.
+struct SourceSizes {
+  ImageShape smallest, median, largest;  // by area
 };
 
 struct Dataset {
@@ -54,6 +64,11 @@ struct Dataset {
   std::vector<std::string> class_names;
   Normalisation normalisation;
   Augmentation augmentation;
+  /// Who holds each training sample, where the set says so.
+  std::vector<int32_t> clients;
+  /// Files that were left out because they could not be read.
+  std::vector<std::string> skipped;
+  std::optional<SourceSizes> sources;
   /// True where the set is balanced by construction and a long tail is to be cut from it.
   bool balanced = false;
 

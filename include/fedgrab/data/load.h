@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,12 @@
 
 namespace fedgrab {
 
+/// Every value of data.name.
+const std::vector<std::string>& data_set_names();
+
 struct DataParams {
   std::string name = "shapes";
-  std::string path;
+  std::string path, images;
   double test_fraction = 0.2;
   double validation = 0.0;
   int64_t size = 0;
@@ -19,30 +23,52 @@ struct DataParams {
   int64_t per_class = 300;
   int64_t test_per_class = 100;
   std::string augment = "auto";
+  std::string cache;
+  int64_t cache_size = 0;
+  std::string bad = "stop";
+  bool verify = false;
   std::vector<double> mean, std;
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("name", name, "data set: shapes is built in, the others are read from data.path")
-        .one_of({"shapes", "cifar10", "cifar100", "idx", "folder"});
-    v.param("path", path, "file or folder of the data set");
-    v.param("test_fraction", test_fraction, "folder without train/ and test/: share of each class kept for testing")
+    v.param("name", name, "data set: shapes is built in, the others are read from data.path").one_of(data_set_names());
+    v.param("path", path, "file or folder of the data set; of the lists where it is made of them");
+    v.param("images", images, "lists: folder that the listed paths are below (empty: that of the lists)");
+    v.param("test_fraction", test_fraction,
+            "folder without train/ and test/, one list for both: share of each class kept for testing")
         .between(0.01, 0.9);
     v.param("validation", validation,
             "share of each class of the training set held out to choose the best round and to stop early")
         .between(0, 0.9);
-    v.param("size", size, "folder: images are resized to size x size pixels (0: 32)").between(0, 4096);
-    v.param("channels", channels, "folder: 1 grey, 3 colour (0: colour unless every image is grey)")
+    v.param("size", size, "folder, lists: images are size x size pixels (0: 32 for a folder, 224 for lists)")
+        .between(0, 4096);
+    v.param("channels", channels, "folder, lists: 1 grey, 3 colour (0: colour, unless every image of a folder is grey)")
         .one_of({"0", "1", "3"});
     v.param("per_class", per_class, "shapes: training images drawn per class before the long tail is cut")
         .between(1, 1000000);
     v.param("test_per_class", test_per_class, "shapes: test images per class").between(1, 1000000);
     v.param("augment", augment, "training augmentation; auto is the usual one of the data set")
-        .one_of({"auto", "none", "crop", "flip", "crop+flip"});
+        .one_of({"auto", "none", "crop", "flip", "crop+flip", "resized-crop", "resized-crop+flip"});
+    v.param("cache", cache, "lists: folder of the decoded images (empty: fedgrab/ in the user's cache folder)");
+    v.param("cache_size", cache_size,
+            "lists: side of the decoded squares, which crops are taken from (0: 8/7 of data.size)")
+        .between(0, 4096);
+    v.param("bad", bad, "lists: stop at an image that cannot be read, or skip it and list it beside the cache")
+        .one_of({"stop", "skip"});
+    v.param("verify", verify, "lists: compare the checksum of every decoded image at the start");
     v.param("mean", mean, "normalisation mean per channel, 0..1 (empty: the data set's own)").between(0, 1);
     v.param("std", std, "normalisation deviation per channel (empty: the data set's own)").between(1e-3, 10);
   }
 };
+
+/// Which files of a data set made of lists are on the disk.
+struct ListedFiles {
+  int64_t train = 0, test = 0;
+  std::vector<std::string> missing;
+  std::string images, obtain;  // what the missing are part of and where that comes from, for published sets
+};
+/// Empty where the data set is not made of lists.
+std::optional<ListedFiles> check_listed_files(const DataParams& params, uint64_t seed);
 
 /// Throws Error(Fault::data) naming the file at fault.
 Dataset load_dataset(const DataParams& params, uint64_t seed);
@@ -52,5 +78,8 @@ Dataset make_shapes(int64_t train_per_class, int64_t test_per_class, uint64_t se
 Dataset read_cifar(const std::string& path, int64_t classes);
 Dataset read_idx(const std::string& path);
 Dataset read_image_folder(const std::string& path, int64_t size, int64_t channels, double test_fraction, uint64_t seed);
+
+/// Lists of image files, decoded once into a cache.
+Dataset read_listed_images(const DataParams& params, uint64_t seed);
 
 }  // namespace fedgrab

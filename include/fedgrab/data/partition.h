@@ -17,9 +17,11 @@ struct PartitionParams {
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("kind", kind, "how the training samples are spread over the clients; file reads partition.file")
-        .one_of({"dirichlet", "iid", "file"});
-    v.param("clients", clients, "number of clients (kind file: as many as the file has)").between(1, 10000000);
+    v.param(
+         "kind", kind,
+         "how the training samples are spread over the clients; user: as the data set says; file reads partition.file")
+        .one_of({"dirichlet", "iid", "user", "file"});
+    v.param("clients", clients, "number of clients (kind user, file: as many as there are)").between(1, 10000000);
     v.param("alpha", alpha, "Dirichlet concentration: small is far from IID").between(1e-3, 1e6);
     v.param("file", file, "a partition.json of an earlier run");
   }
@@ -30,10 +32,11 @@ using Partition = std::vector<std::vector<int64_t>>;
 
 /// For each class a symmetric Dirichlet(alpha) over the clients, then a multinomial draw. A draw that leaves a client
 /// without any sample is repeated; after 1,000 draws, or one so sparse that repeating is hopeless, each empty client
-/// takes a sample from the largest. Throws Error(Fault::data) when there are fewer samples than clients, or a file does
-/// not give each of the samples to one client.
+/// takes a sample from the largest. `users` is who holds each sample, for kind user. Throws Error(Fault::data) when
+/// there are fewer samples than clients, or a file does not give each of the samples to one client.
 Partition make_partition(const PartitionParams& params, std::span<const int64_t> samples,
-                         std::span<const int32_t> labels, int64_t classes, uint64_t seed);
+                         std::span<const int32_t> labels, int64_t classes, uint64_t seed,
+                         std::span<const int32_t> users = {});
 
 /// {"clients": [[…], …]}, one client a line.
 void save_partition(const std::filesystem::path& path, const Partition& partition);

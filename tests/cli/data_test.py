@@ -1,0 +1,83 @@
+"""Lists of image files, as users bring them: read, looked at, checked, trained on."""
+import json
+import re
+import unittest
+
+from harness import Case, metrics, write_ppm
+
+
+class Lists(Case):
+    def setUp(self):
+        super().setUp()
+        self.write_table([f"client {i % 3}" for i in range(24)])
+        self.flags = ["--data", "list", "--data-path", "table.csv", "--set", "data.size=14", "--set", "data.cache=cache"]
+
+    def write_table(self, holders):
+        rows = ["Image;Class;Client"]
+        for i, holder in enumerate(holders):
+            colour = [40, 40, 40 + i]
+            colour[i % 2] = 220
+            write_ppm(self.folder / "scans" / f"{i}.ppm", colour, size=20 + i)
+            rows.append(f"scans/{i}.ppm;{('red', 'green')[i % 2]};{holder}")
+        (self.folder / "table.csv").write_text("\r\n".join(rows), encoding="utf-8-sig")
+
+    def test_each_client_of_the_table_is_a_client(self):
+        self.fedgrab("data", "partition", *self.flags, "--set", "partition.kind=user", "--json", "p.json")
+        clients = json.loads((self.folder / "p.json").read_text())["clients"]
+        self.assertEqual(3, len(clients))
+        out = self.fedgrab("run", *self.flags, "--set", "partition.kind=user", "--rounds", 2, "--out", "out", "--quiet")
+        self.assertIn("out", out)
+        self.assertEqual(3, metrics(self.folder / "out")[0]["clients"])
+
+    def test_a_second_run_decodes_nothing(self):
+        flags = ["run", *self.flags, "--clients", 2, "--rounds", 1, "--quiet"]
+        self.fedgrab(*flags, "--out", "first")
+        caches = sorted((self.folder / "cache").glob("*.images"))
+        self.assertEqual(2, len(caches))
+        before = [cache.read_bytes() for cache in caches]
+        self.fedgrab(*flags, "--out", "second")
+        self.assertEqual(before, [cache.read_bytes() for cache in caches])
+        self.assertEqual(metrics(self.folder / "first")[0]["loss"], metrics(self.folder / "second")[0]["loss"])
+
+    def test_info(self):
+        (self.folder / "scans" / "4.ppm").write_bytes(b"")
+        text = self.fedgrab("data", "info", *self.flags)
+        self.assertIn("list: 2 classes, images 3x14x14", text)
+        self.assertRegex(text, r"imbalance factor \d\.\d, Gini 0\.\d{3}")
+        self.assertRegex(text, r"files of 2\dx2\d to 4\dx4\d pixels")
+        self.assertRegex(text, r"cannot be read: .*scans/4\.ppm")
+
+    def test_check(self):
+        self.assertIn("can be read", self.fedgrab("data", "check", *self.flags))
+        (self.folder / "scans" / "7.ppm").write_bytes(b"P6 what")
+        self.assertIn("1 images cannot be read", self.fedgrab("data", "check", *self.flags, code=3))
+        (self.folder / "scans" / "7.ppm").unlink()
+        err = self.fedgrab("data", "check", *self.flags, code=3)
+        self.assertIn("1 of 24 listed images are missing", err)
+
+    def test_what_to_obtain(self):
+        for name, source in (("imagenet-lt", "image-net.org"), ("inaturalist-user", "inat_comp")):
+            err = self.fedgrab("data", "check", "--data", name, "--data-path", ".", code=3)
+            self.assertRegex(err, f"no such list.*{re.escape(source)}")
+
+    def test_a_bad_file_stops_or_is_left_out(self):
+        (self.folder / "scans" / "4.ppm").write_bytes(b"GIF89a")
+        run = ["run", *self.flags, "--clients", 2, "--rounds", 1, "--quiet", "--out", "out"]
+        self.assertIn("scans/4.ppm", self.fedgrab(*run, code=3))
+        self.fedgrab(*run, "--set", "data.bad=skip")
+        self.assertIn("scans/4.ppm", "".join(file.read_text() for file in (self.folder / "cache").glob("*.bad.txt")))
+
+    def test_thousands_of_classes(self):
+        rows = ["path,label"]
+        write_ppm(self.folder / "one.ppm", (1, 2, 3), size=2)
+        for label in range(8142):
+            rows += [f"one.ppm,{label}"] * (2 + 100 // (label + 1))
+        (self.folder / "table.csv").write_text("\n".join(rows))
+        flags = ["--data", "list", "--data-path", "table.csv", "--set", "data.size=1", "--set", "data.cache=cache"]
+        self.assertIn("8142 classes", self.fedgrab("data", "info", *flags))
+        text = self.fedgrab("data", "partition", *flags, "--clients", 20)
+        self.assertLess(len(text.splitlines()), 100)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,54 @@
+#include "data/image_list.h"
+
+#include "scratch_folder.h"
+
+namespace fedgrab {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+Rows read(std::string_view text) {
+  const ScratchFolder folder;
+  Rows rows;
+  for (const auto& [path, label, client] : read_image_list(folder.write("list", text)))
+    rows.push_back({path, label, client});
+  return rows;
+}
+
+void expect_refused(std::string_view text, const std::vector<std::string>& fragments) {
+  const ScratchFolder folder;
+  const auto file = folder.write("list.csv", text);
+  expect_error(
+      Fault::data, [&] { read_image_list(file); }, fragments);
+}
+
+TEST(ImageList, ReadsPairsAsImageNetLtHasThem) {
+  EXPECT_EQ(read("train/n01440764/n01440764_190.JPEG 0\nval/my cat, too.JPEG 999\n"),
+            (Rows{{"train/n01440764/n01440764_190.JPEG", "0", ""}, {"val/my cat, too.JPEG", "999", ""}}));
+}
+
+TEST(ImageList, ReadsTheFederatedTables) {
+  EXPECT_EQ(read("user_id,image_id,class\n7,5ad3f,12\nx,99,3\n"), (Rows{{"5ad3f", "12", "7"}, {"99", "3", "x"}}));
+  EXPECT_EQ(read("image_id,class\n99,3\n"), (Rows{{"99", "3", ""}}));
+}
+
+TEST(ImageList, ReadsWhatSpreadsheetsWrite) {
+  const Rows expected{{"a, \"b\".png", "left lung", "Ward 3"}, {"c.png", "x", "y"}};
+  EXPECT_EQ(
+      read("\xEF\xBB\xBFPath , LABEL, Client\r\n\"a, \"\"b\"\".png\", left lung ,Ward 3\r\n\r\n c.png,x,\"y\"\r\n"),
+      expected);
+  EXPECT_EQ(read("file;age;class;user\n\"a, \"\"b\"\".png\";3;left lung;Ward 3\nc.png;;x;y"), expected);
+  EXPECT_EQ(read("label\timage\nx\ta b.png\n"), (Rows{{"a b.png", "x", ""}}));
+}
+
+TEST(ImageList, NamesTheLineAtFault) {
+  expect_refused("path,label\na.png,1\nb.png\n", {"list.csv:3", "no label"});
+  expect_refused("path,label,client\na.png,1,\n", {"list.csv:2", "no client"});
+  expect_refused("a.png 1\n\nb.png\n", {"list.csv:3", "path label"});
+  expect_refused("a.png,1\n", {"list.csv:1", "path,label"});
+  expect_refused("path,label\n", {"list.csv", "no images"});
+  expect_refused("", {"no images"});
+}
+
+}  // namespace
+}  // namespace fedgrab
