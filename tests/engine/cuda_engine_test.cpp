@@ -189,7 +189,9 @@ TEST_P(CudaEngine, WavesChangeNothingButRounding) {
   world.train.local_epochs = 1;
   const auto one = train(world, {.device = "cuda", .precision = "fp32", .slots = 1});
   const auto three = train(world, {.device = "cuda", .precision = "fp32", .slots = 3});
-  EXPECT_LT(update_error(world, three.update, one.update), 1e-4);
+  // Other slots may be fastest with other tiles, which round otherwise.
+  const auto cpu = train(world, {.device = "cpu", .workers = 4});
+  EXPECT_LT(update_error(world, three.update, one.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
