@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "fedgrab/report/experiments.h"
 #include "thinning.h"
 
 namespace fedgrab {
@@ -209,6 +210,9 @@ Json report_data(std::span<const Run> runs) {
   const size_t points = std::clamp<size_t>(most_class_points / classes, 2, most_points);
   Json json{{"runs", Json::array()}};
   for (const auto& run : runs) json["runs"].push_back(run_data(run, points));
+  const Experiments experiments = experiments_of(runs);
+  for (const auto& experiment : experiments.all)
+    for (const size_t i : experiment.runs) json["runs"][i]["experiment"] = experiments.name(experiment);
   return json;
 }
 

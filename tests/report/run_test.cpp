@@ -4,6 +4,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/report/report_data.h"
 #include "fedgrab/report/run_table.h"
 #include "tests/data/scratch_folder.h"
 
@@ -75,6 +76,16 @@ TEST_F(Runs, InATableSeedsAreOneRow) {
             "method,train.lr,All,Many,Med,Few,runs\n"
             "m,0.1,0.500 ± 0.000,0.900 ± 0.000,0.500 ± 0.000,0.100 ± 0.000,2\n"
             "m,0.2,0.500,0.900,0.500,0.100,1\n");
+}
+
+TEST_F(Runs, OfOneExperimentDifferInTheSeedAlone) {
+  write("a", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.1\n", one_round);
+  write("b", "[method]\nname = \"m\"\n[train]\nseed = 2\nlr = 0.1\n[engine]\nworkers = 2\n", one_round);
+  write("c", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.2\n", one_round);
+  const auto page = report_data(read_runs({root_}));
+  std::vector<std::string> names;
+  for (const auto& run : page["runs"]) names.push_back(run["experiment"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"m, train.lr 0.1", "m, train.lr 0.1", "m, train.lr 0.2"}));
 }
 
 }  // namespace

@@ -94,6 +94,16 @@ class ManyRuns(InABrowser):
         self.assertIn("Thinned: every", page.run("document.body.innerText"))
         page.screenshot(SCREENSHOTS / "comparison.png")
 
+        with self.subTest("seeds"):
+            self.assertEqual(["creff", "fedavg", "fedgrab"], page.run(COLUMN.format(0)))
+            self.assertIn("over seeds", page.run("document.body.innerText"))
+            self.assertRegex(page.run(COLUMN.format(4))[0], r"^0\.\d+ ± 0\.\d+$")
+            page.run("document.querySelector('#seeds').click()")
+            self.assertEqual(12, len(page.run(COLUMN.format(0))))
+            page.draw_everything()
+            self.assertNotIn("over seeds", page.run("document.body.innerText"))
+            page.screenshot(SCREENSHOTS / "seeds-apart.png")
+
         with self.subTest("sorting"):
             before = page.run(COLUMN.format(0))
             page.run("[...document.querySelectorAll('#summary th button')].find((button) => button.textContent.startsWith('Few')).click()")
@@ -121,6 +131,15 @@ class ManyRuns(InABrowser):
             keys = page.run("[...document.querySelectorAll('#configuration .card > div:first-child tbody th')].map((cell) => cell.textContent)")
             self.assertEqual(["method.name", "train.seed"], keys)
         self.assert_clean(page)
+
+    def test_opens_quickly(self):
+        self.fedgrab("report", "all", "-o", self.folder / "report.html", folder=self.runs)
+        drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"
+        times = []
+        while len(times) < 6 and min(times, default=2000) >= 2000:  # other programs may be busy
+            times.append(Page(self.browser, (self.folder / "report.html").as_uri()).run(drawn))
+        print(f"12 runs of 500 rounds and 100 classes: open after {min(times):.0f} ms", file=sys.stderr)
+        self.assertLess(min(times), 2000)
 
     def test_dark_by_preference(self):
         page = self.open("all/fedgrab-seed1", dark=True)

@@ -1,22 +1,17 @@
 /** Accuracy and loss by round. Of several runs each group has a chart; of one, all groups share one. */
 import { chart_card, thinned, type Drawing } from "./chart";
+import { line, banded, type Point } from "./lines";
 import { look } from "./palette";
 import { group_names, groups, type Curves, type Group, type Run } from "./report";
+import { by_experiment, mean_curve } from "./seeds";
 import { is_dark } from "./theme";
-import { look_of, shown_runs } from "./view";
+import { look_of, look_of_experiment, seeds_are_one, shown_runs } from "./view";
 
 type Key = Exclude<keyof Curves, keyof { round: 0; every: 0 }>;
 
-function points(curves: Curves, key: Key): [number, number][] {
+function points(curves: Curves, key: Key): Point[] {
   const values = curves[key] ?? [];
-  return curves.round.flatMap((round, i) => (values[i] == null ? [] : [[round, values[i]] as [number, number]]));
-}
-
-function line(name: string, data: [number, number][], { colour, dash, symbol }: ReturnType<typeof look>) {
-  return {
-    type: "line" as const, name, data, symbol, showSymbol: data.length <= 30, symbolSize: 6,
-    lineStyle: { color: colour, type: dash, width: 2 }, itemStyle: { color: colour }, emphasis: { focus: "series" as const },
-  };
+  return curves.round.flatMap((round, i) => (values[i] == null ? [] : [[round, values[i]] as Point]));
 }
 
 const axes = (label: string, share: boolean) => ({
@@ -27,11 +22,19 @@ const axes = (label: string, share: boolean) => ({
 
 const coarsest = (runs: Run[]): string => thinned(Math.max(1, ...runs.map((run) => run.curves?.every ?? 1)));
 
+function of_experiment(name: string, curves: Point[][]) {
+  const { mean, deviation } = mean_curve(curves);
+  return curves.length > 1 ? banded(name, mean, deviation, look_of_experiment(name)) : [line(name, mean, look_of_experiment(name))];
+}
+
 function by_run(key: Key, label: string): Drawing | null {
   const runs = shown_runs().filter((run) => run.curves && points(run.curves, key).length > 0);
   if (runs.length === 0) return null;
-  const series = runs.map((run) => line(run.name, points(run.curves!, key), look_of(run)));
-  return { option: { ...axes(label, !key.includes("loss")), series }, note: coarsest(runs), height: 260 };
+  const series = seeds_are_one()
+    ? [...by_experiment(runs)].flatMap(([name, seeds]) => of_experiment(name, seeds.map((run) => points(run.curves!, key))))
+    : runs.map((run) => line(run.name, points(run.curves!, key), look_of(run)));
+  const note = `${seeds_are_one() ? "Mean ± deviation over seeds. " : ""}${coarsest(runs)}`;
+  return { option: { ...axes(label, !key.includes("loss")), series }, note, height: 260 };
 }
 
 function of_one_run(): Drawing | null {

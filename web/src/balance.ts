@@ -2,6 +2,7 @@
 import { by_size, class_choice, heat_map } from "./classes";
 import { chart_card, Choice, thinned, type Drawing } from "./chart";
 import { short } from "./format";
+import { banded, line, type Point } from "./lines";
 import { look } from "./palette";
 import type { Diagnostic, Run } from "./report";
 import { is_dark } from "./theme";
@@ -31,17 +32,9 @@ function curves(measure: string, choice: string): Drawing | null {
   const { round, every } = run.diagnostics;
   const chosen = classes_of(run, choice);
   const series = chosen.flatMap((c, i) => {
-    const { colour, dash } = look(i, is_dark());
-    const mean = round.map((r, t): [number, number] => [r, values.mean[t]![c]!]);
-    const line = { type: "line" as const, name: run.classes!.names[c]!, data: mean, showSymbol: round.length <= 30, itemStyle: { color: colour }, lineStyle: { color: colour, type: dash, width: 2 } };
-    if (!values.std) return [line];
-    // A band is an invisible line below and a filled one stacked upon it.
-    const edge = { type: "line" as const, stack: `band ${c}`, stackStrategy: "all" as const, symbol: "none", silent: true, lineStyle: { opacity: 0 }, tooltip: { show: false } };
-    return [
-      line,
-      { ...edge, data: round.map((r, t) => [r, values.mean[t]![c]! - values.std![t]![c]!]) },
-      { ...edge, data: round.map((r, t) => [r, 2 * values.std![t]![c]!]), areaStyle: { color: colour, opacity: 0.16 } },
-    ];
+    const mean = round.map((r, t): Point => [r, values.mean[t]![c]!]);
+    const name = run.classes!.names[c]!;
+    return values.std ? banded(name, mean, round.map((_, t) => values.std![t]![c]!), look(i, is_dark())) : [line(name, mean, look(i, is_dark()))];
   });
   const names = chosen.map((c) => run.classes!.names[c]!);
   return {
@@ -83,10 +76,6 @@ function prior(): Drawing | null {
   const order = by_size(run);
   const sum = (values: number[]) => values.reduce((a, b) => a + b, 0);
   const [samples, mass] = [sum(run.classes.counts), sum(p)]; // a prior may be on another scale
-  const line = (name: string, data: number[], i: number) => {
-    const { colour, dash, symbol } = look(i, is_dark());
-    return { type: "line" as const, name, data, symbol, symbolSize: 7, showSymbol: order.length <= 60, itemStyle: { color: colour }, lineStyle: { color: colour, type: dash, width: 2 } };
-  };
   return {
     option: {
       legend: {},
@@ -94,7 +83,7 @@ function prior(): Drawing | null {
       tooltip: { trigger: "axis", valueFormatter: (value) => short(Number(value)) },
       xAxis: { type: "category", data: order.map((c) => run.classes!.names[c]!), axisLabel: { rotate: 45, width: 72, overflow: "truncate" } },
       yAxis: { type: "value", name: "share of the class" },
-      series: [line("truth", order.map((c) => run.classes!.counts[c]! / samples), 0), line("prior", order.map((c) => p[c]! / mass), 1)],
+      series: [line("truth", order.map((c) => run.classes!.counts[c]! / samples), look(0, is_dark()), 60), line("prior", order.map((c) => p[c]! / mass), look(1, is_dark()), 60)],
     },
     note: `Last record: distance to the truth (L2) ${short(l2[l2.length - 1]!)}, ${Math.round(100 * tail_hit[tail_hit.length - 1]!)} % of the rare classes found.`,
     height: 340,
@@ -104,10 +93,7 @@ function prior(): Drawing | null {
 function prior_scores(key: "l2" | "tail_hit", label: string): Drawing | null {
   const runs = shown_runs().filter((run) => run.prior && run.prior.round.length > 1);
   if (runs.length === 0) return null;
-  const series = runs.map((run) => {
-    const { colour, dash } = look_of(run);
-    return { type: "line" as const, name: run.name, data: run.prior!.round.map((round, i) => [round, run.prior![key][i]!]), showSymbol: false, itemStyle: { color: colour }, lineStyle: { color: colour, type: dash, width: 2 } };
-  });
+  const series = runs.map((run) => line(run.name, run.prior!.round.map((round, i): Point => [round, run.prior![key][i]!]), look_of(run), 0));
   return {
     option: {
       tooltip: { trigger: "axis", valueFormatter: (value) => short(Number(value)) },

@@ -7,6 +7,8 @@ export interface Report {
 
 export interface Run {
   name: string;
+  /** What it has in common with runs that differ from it in nothing but the seed. */
+  experiment: string;
   state: "finished" | "running" | "stopped" | "waiting";
   rounds: number; // wanted
   done: number;

@@ -2,7 +2,7 @@
 import { Choice } from "./chart";
 import { element, name } from "./dom";
 import { duration } from "./format";
-import { all_runs, detailed_run, is_shown, look_of, on_change, set_shown, show_in_detail, shown_runs } from "./view";
+import { all_runs, detailed_run, has_seeds, is_shown, look_of, on_change, set_shown, show_in_detail, shown_runs, take_seeds_as_one } from "./view";
 
 function chip(run: ReturnType<typeof all_runs>[number]): HTMLElement {
   const { colour, dash } = look_of(run);
@@ -23,9 +23,12 @@ export function run_chooser(): HTMLElement {
     set_shown(all_runs().filter(matches).map((run) => run.name), true);
     set_shown(all_runs().filter((run) => !matches(run)).map((run) => run.name), false);
   });
+  const seeds = element("input", { type: "checkbox", id: "seeds", checked: true, change: () => take_seeds_as_one(seeds.checked) });
+  const seeds_label = element("label", { class: "seeds" }, seeds, "Seeds as one");
   let drawn = "";
   const update = () => {
     find.hidden = all_runs().length < 3;
+    seeds_label.hidden = !has_seeds();
     const now = JSON.stringify(all_runs().map((run) => [run.name, run.state, run.done, run.rounds, run.seconds_left, is_shown(run), look_of(run)]));
     if (now === drawn) return; // a chip that has the keyboard keeps it
     drawn = now;
@@ -35,7 +38,7 @@ export function run_chooser(): HTMLElement {
   };
   on_change(update);
   update();
-  return element("div", { class: "runs" }, find, chips);
+  return element("div", { class: "runs" }, find, seeds_label, chips);
 }
 
 /** Which run the detailed charts show. */

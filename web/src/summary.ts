@@ -3,8 +3,9 @@ import { Choice } from "./chart";
 import { element } from "./dom";
 import { bytes, duration, share } from "./format";
 import { groups, group_names, type Choice as Which, type Run } from "./report";
+import { by_experiment, spread } from "./seeds";
 import { SortedTable, type Cell } from "./table";
-import { on_change, shown_runs } from "./view";
+import { on_change, seeds_are_one, shown_runs } from "./view";
 
 const which: { value: Which; label: string }[] = [
   { value: "mean_last_10", label: "mean of the last ten evaluations" },
@@ -28,6 +29,30 @@ function row(run: Run, choice: Which): Cell[] {
   ];
 }
 
+/** Several seeds: the mean of what each of them has, of accuracies ± the deviation. */
+function row_of_experiment(name: string, seeds: Run[], choice: Which): Cell[] {
+  const rows = seeds.map((run) => row(run, choice));
+  if (rows.length === 1) return [{ text: name }, ...rows[0]!.slice(1)];
+  const over_seeds = (column: number, text: (value: number) => string, with_deviation = false): Cell => {
+    const values = rows.flatMap((cells) => cells[column]!.value ?? []);
+    if (values.length === 0) return { text: "–" };
+    const { mean, deviation } = spread(values);
+    return { text: with_deviation && values.length > 1 ? `${text(mean)} ± ${text(deviation)}` : text(mean), value: mean };
+  };
+  const states = [...new Set(seeds.map((run) => run.state))].join(", ");
+  const done = seeds.reduce((sum, run) => sum + run.done, 0);
+  return [
+    { text: name }, rows[0]![1]!, { text: `${states} × ${seeds.length}` },
+    { text: `${done}/${seeds.reduce((sum, run) => sum + run.rounds, 0)}`, value: done },
+    ...[...groups, "f1"].map((_, i) => over_seeds(4 + i, share, true)), over_seeds(9, duration), over_seeds(10, bytes),
+  ];
+}
+
+function rows(choice: Which): Cell[][] {
+  if (!seeds_are_one()) return shown_runs().map((run) => row(run, choice));
+  return [...by_experiment(shown_runs())].map(([name, seeds]) => row_of_experiment(name, seeds, choice));
+}
+
 export function summary_card(): HTMLElement {
   const table = new SortedTable(["run", "method", "state", "rounds", ...groups.map((group) => group_names[group]), "macro F1", "time", "sent"]);
   const choice = new Choice("Accuracy", () => which);
@@ -41,7 +66,7 @@ export function summary_card(): HTMLElement {
     }
     setTimeout(() => (copy.textContent = "Copy as CSV"), 2000);
   };
-  const update = () => table.show(shown_runs().map((run) => row(run, choice.value as Which)));
+  const update = () => table.show(rows(choice.value as Which));
   const card = element(
     "div", { class: "card wide" },
     element("div", { class: "controls" }, choice.box, copy),

@@ -1,0 +1,25 @@
+/// Runs that differ in nothing but the seed are one experiment.
+#pragma once
+
+#include <span>
+
+#include "fedgrab/report/run.h"
+
+namespace fedgrab {
+
+struct Experiment {
+  std::vector<std::string> values;  // of Experiments::keys
+  std::vector<size_t> runs;
+};
+
+struct Experiments {
+  std::vector<std::string> keys;  // the method, then what else tells the experiments apart
+  std::vector<Experiment> all;    // in order of appearance
+
+  /// "fedgrab", or "fedgrab, train.lr 0.1" where the method alone does not say which.
+  std::string name(const Experiment& experiment) const;
+};
+
+Experiments experiments_of(std::span<const Run> runs);
+
+}  // namespace fedgrab

@@ -1,0 +1,60 @@
+#include "fedgrab/report/experiments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace fedgrab {
+namespace {
+
+const std::string method_key = "method.name", seed_key = "train.seed";
+
+std::string value_of(const Run& run, const std::string& key) {
+  const auto found = run.config.find(key);
+  return found == run.config.end() ? "–" : found->second;
+}
+
+/// How a run was executed and recorded is no part of the experiment.
+std::vector<std::string> differing_keys(std::span<const Run> runs) {
+  std::set<std::string> keys;
+  for (const auto& run : runs)
+    for (const auto& [key, value] : run.config) keys.insert(key);
+  std::erase_if(keys, [&](const std::string& key) {
+    return key == method_key || key == seed_key || key.starts_with("engine.") || key.starts_with("record.") ||
+           key.starts_with("checkpoint.") || std::all_of(runs.begin(), runs.end(), [&](const Run& run) {
+             return value_of(run, key) == value_of(runs.front(), key);
+           });
+  });
+  // A method's own preset follows from its name.
+  std::erase_if(keys, [&](const std::string& key) {
+    std::map<std::string, std::set<std::string>> by_method;
+    for (const auto& run : runs) by_method[value_of(run, method_key)].insert(value_of(run, key));
+    return std::all_of(by_method.begin(), by_method.end(), [](const auto& entry) { return entry.second.size() == 1; });
+  });
+  return {keys.begin(), keys.end()};
+}
+
+}  // namespace
+
+std::string Experiments::name(const Experiment& experiment) const {
+  std::string name = experiment.values.front();
+  for (size_t i = 1; i < keys.size(); ++i) name += fmt::format(", {} {}", keys[i], experiment.values[i]);
+  return name;
+}
+
+Experiments experiments_of(std::span<const Run> runs) {
+  Experiments experiments{{method_key}, {}};
+  for (const auto& key : differing_keys(runs)) experiments.keys.push_back(key);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::vector<std::string> values;
+    for (const auto& key : experiments.keys) values.push_back(value_of(runs[i], key));
+    auto found = std::find_if(experiments.all.begin(), experiments.all.end(),
+                              [&](const Experiment& known) { return known.values == values; });
+    if (found == experiments.all.end()) found = experiments.all.insert(found, {values, {}});
+    found->runs.push_back(i);
+  }
+  return experiments;
+}
+
+}  // namespace fedgrab
