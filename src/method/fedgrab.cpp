@@ -125,6 +125,7 @@ void FedGrab::server_rule(State& global, const Sums& sums, int64_t round, Tensor
     if (sums.contains(p.name)) global.view(p).copy_(sums[p.name].view(p.shape));
     if (params_.head == "follow") global.view(p).copy_(global.view("probe" + p.name.substr(2)));
   }
+  if (has_probe() && params_.head != "follow") global.view("probe.weight").mul_(params_.probe_keep);
 }
 
 }  // namespace fedgrab

@@ -14,8 +14,9 @@ struct FedGrabParams {
   double head_scale = 0;
   std::string head_gradient = "balanced";
   std::string prior = "probe";
-  std::string prior_scale = "span";
+  std::string prior_scale = "rank";
   double span_min = 0.1;
+  double probe_keep = 0.5;
   std::vector<double> fixed_prior;
   int64_t warmup_rounds = 0;
   bool shuffled_weights = false;
@@ -54,6 +55,10 @@ struct FedGrabParams {
             "sum 1, largest 1, linear onto [span_min, 1], or geometric from 1 to span_min by rank")
         .one_of({"share", "max", "span", "rank"});
     v.param("span_min", span_min, "smallest prior of the scales span and rank").between(0, 1);
+    v.param("probe_keep", probe_keep,
+            "share of the probe's weights that the server keeps from round to round; below 1 their norms tell what "
+            "classes taught of late, and not who had time to catch up (head = follow keeps all)")
+        .between(0, 1);
     v.param("fixed_prior", fixed_prior,
             "prior by class for prior = fixed and published (empty: 0.1^(c/(M-1)), which takes class 0 for the "
             "commonest and the last for the rarest)")

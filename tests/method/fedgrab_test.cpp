@@ -236,8 +236,20 @@ TEST(FedGrabHead, FrozenStaysAtItsRandomStart) {
   for (const int64_t round : {1, 2}) run_round(method, global, clients, round, 1);
   for (const auto* name : {"fc.weight", "fc.bias"})
     EXPECT_TRUE(torch::equal(global.view(name), start.view(name))) << name;
-  // the probe is averaged like any other weight: 0.75 · 1 + 0.25 · 2 more in each round
-  EXPECT_TRUE(torch::allclose(global.view("probe.weight"), start.view("probe.weight") + 2.5));
+}
+
+TEST(FedGrabProbe, IsAveragedAndForgets) {
+  for (const double keep : {1.0, 0.5, 0.0}) {
+    const auto method = make({.probe_keep = keep});
+    State global = initial_state(model_of(method), seed);
+    const State start = global.clone();
+    auto clients = three_to_one();
+    for (const int64_t round : {1, 2}) run_round(method, global, clients, round, 1);
+    // 0.75 · 1 + 0.25 · 2 more in each round; the bias, of which no norm is read, forgets nothing
+    const auto expected = ((start.view("probe.weight") + 1.25) * keep + 1.25) * keep;
+    EXPECT_TRUE(torch::allclose(global.view("probe.weight"), expected)) << keep;
+    EXPECT_TRUE(torch::allclose(global.view("probe.bias"), start.view("probe.bias") + 2.5)) << keep;
+  }
 }
 
 TEST(FedGrabHead, TrainedIsAveraged) {
