@@ -12,11 +12,11 @@ struct TableFlags {
 };
 
 void print(const TableFlags& flags) {
-  const Table table = run_table(read_runs(flags.folders));
-  fmt::print("{}", flags.latex      ? table.to_latex()
-                   : flags.markdown ? table.to_markdown()
-                   : flags.csv      ? table.to_csv()
-                                    : table.to_text());
+  const auto runs = read_runs(flags.folders);
+  fmt::print("{}", flags.latex      ? run_table(runs).to_latex()
+                   : flags.markdown ? run_table(runs).to_markdown()
+                   : flags.csv      ? run_numbers(runs).to_csv()
+                                    : run_table(runs).to_text());
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ void add_table(CLI::App& app) {
   auto* form = command->add_option_group("form", "Text for a terminal, or");
   form->add_flag("--latex", flags->latex, "A tabular with the rules of booktabs");
   form->add_flag("--markdown", flags->markdown, "As GitHub renders it");
-  form->add_flag("--csv", flags->csv, "For a spreadsheet");
+  form->add_flag("--csv", flags->csv, "For a spreadsheet: deviations in columns of their own");
   form->require_option(0, 1);
   command->callback([flags] { print(*flags); });
 }

@@ -69,15 +69,22 @@ std::vector<uint8_t> read_bytes(const fs::path& path, Fault fault) {
 
 std::string read_text(const fs::path& path, Fault fault) { return read_whole<std::string>(path, fault); }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(path_.string() + ".partial") {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  std::error_code code;
+  if (fs::is_symlink(path_, code)) path_ = fs::weakly_canonical(path_);  // the link stays, its file is replaced
+  if (fs::is_directory(path_, code)) throw Error(Fault::usage, path_.string(), "is a folder, not a file");
+  // A pipe or a device is written to, never replaced.
+  const bool replace = !fs::exists(path_, code) || fs::is_regular_file(path_, code);
+  if (replace) temporary_ = path_.string() + ".partial";
+  descriptor_ = replace ? ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
+                        : ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) fail(Fault::other, path_, "cannot write");
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::span<const uint8_t> bytes) {
@@ -87,6 +94,7 @@ void AtomicFile::write(std::span<const uint8_t> bytes) {
 void AtomicFile::write(std::string_view text) { write_all(descriptor_, text.data(), text.size(), path_); }
 
 void AtomicFile::commit() {
+  if (temporary_.empty()) return;
   if (::fsync(descriptor_) != 0) fail(Fault::other, path_, "cannot write");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(Fault::other, path_, "cannot write");
   ::close(descriptor_);

@@ -1,23 +1,40 @@
 #include "fedgrab/report/figures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "fedgrab/data/partition.h"
 #include "fedgrab/record/heat_map.h"
 #include "fedgrab/record/plot.h"
+#include "thinning.h"
 
 namespace fedgrab {
 namespace {
 
 using Number = std::function<std::optional<double>(const RoundRecord&)>;
 
-std::string file_name(const std::string& run) {
-  std::string name = run;
-  for (char& c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') c = '-';
-  return name;
+constexpr size_t longest_name = 100;
+constexpr size_t most_columns = 60;  // of a map over rounds: more are too narrow for their labels
+constexpr double target = 0.55;      // of Few, the paper's
+
+/// A name for the files of each run, which every file system takes and no other run has.
+std::vector<std::string> file_names(std::span<const Run> runs) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (const auto& run : runs) {
+    std::string name = run.name.substr(0, longest_name);
+    for (char& c : name)
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') c = '-';
+    std::string free = name;
+    for (int copy = 2; !taken.insert(free).second; ++copy) free = fmt::format("{}-{}", name, copy);
+    names.push_back(free);
+  }
+  return names;
 }
 
 Series over_rounds(const std::string& name, const Run& run, const Number& number) {
@@ -49,6 +66,31 @@ std::string accuracy(std::span<const Run> runs) {
                by_run(runs, "Few", true, of_accuracy([](const Accuracy& a) { return a.few; }))});
 }
 
+/// The first round whose Few reaches the target; a run that never does has no bar.
+std::string rounds_to_target(std::span<const Run> runs) {
+  Panel panel{.y_label = "round"};
+  Series series{fmt::format("first round with Few at {}", target), {}, {}};
+  for (const auto& run : runs) {
+    const auto reached = std::find_if(run.records.begin(), run.records.end(), [](const RoundRecord& r) {
+      return r.accuracy && r.accuracy->few.value_or(0) >= target;
+    });
+    series.x.push_back(static_cast<double>(panel.categories.size()));
+    series.y.push_back(reached == run.records.end() ? 0 : static_cast<double>(reached->round));
+    panel.categories.push_back(reached == run.records.end() ? run.name + " (never)" : run.name);
+  }
+  panel.series.push_back(series);
+  return plot("Rounds to the target", {panel});
+}
+
+std::string prior_scores(std::span<const Run> runs) {
+  const auto of = [](auto pick) {
+    return [pick](const RoundRecord& r) { return r.prior ? std::optional(pick(*r.prior)) : std::nullopt; };
+  };
+  return plot("The prior over rounds",
+              {by_run(runs, "distance to the truth (L2)", false, of([](const PriorRecord& p) { return p.l2; })),
+               by_run(runs, "share of Few found", true, of([](const PriorRecord& p) { return p.tail_hit; }))});
+}
+
 std::vector<std::string> names_by_size(const Run& run) {
   std::vector<std::string> names;
   for (const size_t c : run.classes_by_size()) names.push_back(run.population->class_names[c]);
@@ -75,7 +117,12 @@ std::string per_class(std::span<const Run> runs, const Run& first) {
 
 std::string confusion(const Run& run) {
   const auto order = run.classes_by_size();
-  HeatMap map{"Confusion: " + run.name, "truth", "answer", names_by_size(run), names_by_size(run), {}};
+  HeatMap map{"Confusion, shares of each class from 0 (light) to 1 (dark): " + run.name,
+              "truth",
+              "answer",
+              names_by_size(run),
+              names_by_size(run),
+              {}};
   for (const size_t truth : order) {
     const auto& counts = run.confusion.at(truth);
     const auto all = std::max<int64_t>(1, std::accumulate(counts.begin(), counts.end(), int64_t{0}));
@@ -83,6 +130,44 @@ std::string confusion(const Run& run) {
     for (const size_t answer : order) row.push_back(static_cast<double>(counts.at(answer)) / static_cast<double>(all));
   }
   return heat_map(map);
+}
+
+/// What `pick` gives of some rounds, a column each, classes from common to rare; `range` says what the shades mean.
+template <class Pick>
+std::string over_time(const Run& run, const std::string& title, double low, double high, Pick pick) {
+  std::vector<std::pair<int64_t, const std::vector<double>*>> rounds;
+  for (const auto& record : run.records)
+    if (const std::vector<double>* values = pick(record)) rounds.emplace_back(record.round, values);
+  HeatMap map{fmt::format("{}, from {:.3g} (light) to {:.3g} (dark): {}", title, low, high, run.name),
+              "class",
+              "round",
+              names_by_size(run),
+              {},
+              {}};
+  map.shares.resize(map.rows.size());
+  const auto order = run.classes_by_size();
+  for (const size_t i : thin(rounds.size(), most_columns).kept) {
+    map.columns.push_back(std::to_string(rounds[i].first));
+    for (size_t row = 0; row < order.size(); ++row)
+      map.shares[row].push_back(((*rounds[i].second)[order[row]] - low) / std::max(high - low, 1e-12));
+  }
+  return heat_map(map);
+}
+
+const std::vector<double>* per_class_of(const RoundRecord& record) {
+  return record.accuracy && !record.accuracy->per_class.empty() ? &record.accuracy->per_class : nullptr;
+}
+
+std::string balancers_over_time(const Run& run, const std::string& key, const std::string& label) {
+  const auto pick = [&](const RoundRecord& record) {
+    const auto found = record.diagnostics.find(key);
+    return found == record.diagnostics.end() ? nullptr : &found->second.mean;
+  };
+  double reach = 0;
+  for (const auto& record : run.records)
+    if (const auto* values = pick(record))
+      for (const double value : *values) reach = std::max(reach, std::abs(value));
+  return over_time(run, label + " of each class, mean over clients", key == "delta" ? -reach : 0, reach, pick);
 }
 
 std::string clients(const Population& population) {
@@ -155,16 +240,24 @@ std::string phases(std::span<const Run> runs) {
   return totals("Time by phase", "seconds", runs, parts);
 }
 
-void add_details(const Run& run, std::map<std::string, std::string>& files) {
+bool has_prior(const Run& run) {
+  return std::any_of(run.records.begin(), run.records.end(), [](const auto& r) { return r.prior.has_value(); });
+}
+
+void add_details(const Run& run, const std::string& name, std::map<std::string, std::string>& files) {
   if (!run.population || run.population->class_names.empty()) return;
-  const std::string end = "-" + file_name(run.name) + ".svg";
+  const std::string end = "-" + name + ".svg";
+  if (std::any_of(run.records.begin(), run.records.end(), [](const auto& r) { return per_class_of(r) != nullptr; }))
+    files["classes" + end] = over_time(run, "Accuracy of each class", 0, 1, per_class_of);
   if (!run.confusion.empty()) files["confusion" + end] = confusion(run);
   if (!run.population->clients.empty()) files["clients" + end] = clients(*run.population);
   for (const auto& [key, label] : {std::pair("delta", "Δ"), {"beta_pos", "β⁺"}, {"beta_neg", "β⁻"}})
     if (std::any_of(run.records.begin(), run.records.end(),
-                    [&, key = key](const auto& r) { return r.diagnostics.contains(key); }))
+                    [&, key = key](const auto& r) { return r.diagnostics.contains(key); })) {
       files[key + end] =
           plot(std::string(label) + " over clients, mean ± deviation: " + run.name, {balancer(run, key, label)});
+      files[std::string(key) + "_classes" + end] = balancers_over_time(run, key, label);
+    }
   const auto last =
       std::find_if(run.records.rbegin(), run.records.rend(), [](const auto& r) { return r.prior.has_value(); });
   if (last != run.records.rend()) files["prior" + end] = prior(run, *last->prior);
@@ -175,8 +268,15 @@ void add_details(const Run& run, std::map<std::string, std::string>& files) {
 std::map<std::string, std::string> figures(std::span<const Run> runs) {
   std::map<std::string, std::string> files;
   const auto evaluated = std::find_if(runs.begin(), runs.end(), [](const Run& r) { return r.summary && r.population; });
-  if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return r.summary.has_value(); }))
+  if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return r.summary.has_value(); })) {
     files["accuracy.svg"] = accuracy(runs);
+    files["macro_f1.svg"] =
+        plot("Macro F1",
+             {by_run(runs, "macro F1", true, of_accuracy([](const Accuracy& a) { return std::optional(a.f1); }))});
+    files["test_loss.svg"] =
+        plot("Test loss", {by_run(runs, "loss", false, [](const RoundRecord& r) { return r.test_loss; })});
+    files["rounds_to_target.svg"] = rounds_to_target(runs);
+  }
   if (evaluated != runs.end()) files["per-class.svg"] = per_class(runs, *evaluated);
   if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return !r.records.empty(); })) {
     files["loss.svg"] = plot("Training loss",
@@ -187,7 +287,9 @@ std::map<std::string, std::string> figures(std::span<const Run> runs) {
                 {"to the clients", [](const RoundRecord& r) { return static_cast<double>(r.bytes_down) / 1e6; }}});
     files["phases.svg"] = phases(runs);
   }
-  for (const auto& run : runs) add_details(run, files);
+  if (std::any_of(runs.begin(), runs.end(), has_prior)) files["prior_scores.svg"] = prior_scores(runs);
+  const auto names = file_names(runs);
+  for (size_t i = 0; i < runs.size(); ++i) add_details(runs[i], names[i], files);
   return files;
 }
 

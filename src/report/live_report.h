@@ -21,7 +21,7 @@ class LiveReport {
 
   explicit LiveReport(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
-  /// At most a second old. A run that is deleted, or cannot be read just now, is left out.
+  /// At most a second old. A run that is deleted, or cannot be read just now, is left out, and named.
   std::shared_ptr<const Snapshot> now();
 
  private:

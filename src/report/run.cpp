@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <numeric>
 #include <set>
 #include <sstream>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/summary.h"
 #include "flat_toml.h"
 
@@ -32,10 +34,10 @@ bool is_being_written(const fs::path& file) {
 }
 
 void collect(const fs::path& folder, const std::string& name, int depth, std::vector<NamedDirectory>& found) {
-  if (RunDirectory{folder}.exists()) return found.push_back({name, {folder}});
+  std::error_code gone;  // a folder may be deleted while it is read, or not be ours to read
+  if (fs::exists(RunDirectory{folder}.config(), gone)) return found.push_back({name, {folder}});
   if (depth == deepest) return;
   std::vector<fs::path> inner;
-  std::error_code gone;  // a folder may be deleted while it is read
   for (auto entry = fs::directory_iterator(folder, gone); !gone && entry != fs::directory_iterator();
        entry.increment(gone))
     if (entry->is_directory(gone)) inner.push_back(entry->path());
@@ -46,12 +48,93 @@ void collect(const fs::path& folder, const std::string& name, int depth, std::ve
   }
 }
 
+/// A link to a pipe or a device would never end.
+void check_files(const RunDirectory& directory) {
+  for (const auto& file : {directory.config(), directory.metrics(), directory.classes(), directory.summary()})
+    if (fs::exists(file) && !fs::is_regular_file(file)) throw Error(Fault::data, file.string(), "is not a file");
+}
+
+void expect(bool fits, const fs::path& file, const char* what) {
+  if (!fits) throw Error(Fault::data, file.string(), what, "was it changed by hand?");
+}
+
+void check_population(const Population& population, const fs::path& file) {
+  const auto classes = static_cast<int64_t>(population.class_names.size());
+  const auto known = [classes](int64_t c) { return c >= 0 && c < classes; };
+  expect(population.class_counts.size() == population.class_names.size(), file, "names and counts differ in number");
+  for (const auto* group : {&population.groups.many, &population.groups.med, &population.groups.few})
+    expect(std::all_of(group->begin(), group->end(), known), file, "a group names a class that does not exist");
+  for (const auto& client : population.clients)
+    for (const auto& [label, count] : client) expect(known(label), file, "a client holds a class that does not exist");
+}
+
+void check_records(const Run& run, const fs::path& file) {
+  const size_t classes = run.population ? run.population->class_names.size() : 0;
+  const std::map<std::string, PerClass>* first = nullptr;
+  for (const auto& record : run.records) {
+    const auto fits = [&](const std::vector<double>& values) {
+      expect(values.empty() || !run.population || values.size() == classes, file,
+             "has another number of classes than classes.json");
+    };
+    if (record.accuracy) fits(record.accuracy->per_class);
+    if (record.prior) fits(record.prior->p);
+    for (const auto& [name, values] : record.diagnostics) {
+      fits(values.mean);
+      expect(values.std.empty() || values.std.size() == values.mean.size(), file,
+             "mean and deviation differ in number");
+    }
+    if (record.diagnostics.empty()) continue;
+    if (first == nullptr) first = &record.diagnostics;
+    const auto same = [](const auto& a, const auto& b) {
+      return a.first == b.first && a.second.std.empty() == b.second.std.empty();
+    };
+    expect(std::equal(first->begin(), first->end(), record.diagnostics.begin(), record.diagnostics.end(), same), file,
+           "what is recorded of the balancers changes between rounds");
+  }
+}
+
+int64_t rounds_wanted(const Run& run, const fs::path& file) {
+  const auto found = run.config.find("train.rounds");
+  if (found == run.config.end()) return 0;
+  int64_t rounds = -1;
+  const char* end = found->second.data() + found->second.size();
+  const auto [rest, code] = std::from_chars(found->second.data(), end, rounds);
+  expect(code == std::errc() && rest == end && rounds >= 0, file, "train.rounds is not a number of rounds");
+  return rounds;
+}
+
+Run read_checked(const NamedDirectory& named) {
+  const RunDirectory& directory = named.directory;
+  check_files(directory);
+  Run run{.name = named.name, .state = state_of(directory), .config = read_flat_toml(directory.config())};
+  run.records = directory.read_metrics();
+  run.rounds = rounds_wanted(run, directory.config());
+  if (run.state == RunState::finished && !run.records.empty()) run.rounds = run.records.back().round;  // patience ended
+  run.population = directory.read_population();
+  if (run.population) check_population(*run.population, directory.classes());
+  check_records(run, directory.metrics());
+  if (std::any_of(run.records.begin(), run.records.end(), [](const RoundRecord& r) { return r.accuracy.has_value(); }))
+    run.summary =
+        summarise(run.records, run.config.contains("eval.criterion") ? run.config.at("eval.criterion") : "all");
+  if (run.state != RunState::finished) return run;
+  const Json summary = directory.read_summary();
+  run.confusion = summary.value("confusion", run.confusion);
+  const size_t classes = run.population ? run.population->class_names.size() : run.confusion.size();
+  expect(run.confusion.empty() ||
+             (run.confusion.size() == classes && std::all_of(run.confusion.begin(), run.confusion.end(),
+                                                             [&](const auto& row) { return row.size() == classes; })),
+         directory.summary(), "its confusion matrix has another number of classes than classes.json");
+  if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = summary["peak_memory_bytes"].get<int64_t>();
+  return run;
+}
+
 }  // namespace
 
 RunState state_of(const RunDirectory& directory) {
-  if (directory.finished()) return RunState::finished;
+  std::error_code gone;
+  if (fs::exists(directory.summary(), gone)) return RunState::finished;
   if (is_being_written(directory.metrics())) return RunState::running;
-  return fs::exists(directory.metrics()) ? RunState::stopped : RunState::waiting;
+  return fs::exists(directory.metrics(), gone) ? RunState::stopped : RunState::waiting;
 }
 
 std::optional<double> Run::seconds_left() const {
@@ -77,6 +160,11 @@ std::vector<NamedDirectory> find_runs(const std::vector<fs::path>& folders) {
     const std::string name = plain.filename().string();
     collect(folder, name.empty() || name == "." ? fs::absolute(folder).filename().string() : name, 0, found);
   }
+  std::set<fs::path> seen;  // given twice, or reached through a link as well
+  std::erase_if(found, [&](const NamedDirectory& run) {
+    std::error_code gone;
+    return !seen.insert(fs::weakly_canonical(run.directory.root, gone)).second;
+  });
   std::multiset<std::string> names;
   for (const auto& run : found) names.insert(run.name);
   for (auto& run : found)
@@ -85,29 +173,31 @@ std::vector<NamedDirectory> find_runs(const std::vector<fs::path>& folders) {
 }
 
 Run read_run(const NamedDirectory& named) {
-  const RunDirectory& directory = named.directory;
-  Run run{.name = named.name, .state = state_of(directory), .config = read_flat_toml(directory.config())};
-  run.records = directory.read_metrics();
-  run.rounds = run.config.contains("train.rounds") ? std::stoll(run.config.at("train.rounds")) : 0;
-  if (run.state == RunState::finished && !run.records.empty()) run.rounds = run.records.back().round;  // patience ended
-  if (std::any_of(run.records.begin(), run.records.end(), [](const RoundRecord& r) { return r.accuracy.has_value(); }))
-    run.summary =
-        summarise(run.records, run.config.contains("eval.criterion") ? run.config.at("eval.criterion") : "all");
-  run.population = directory.read_population();
-  if (run.state != RunState::finished) return run;
-  const Json summary = directory.read_summary();
-  run.confusion = summary.value("confusion", run.confusion);
-  if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = summary["peak_memory_bytes"].get<int64_t>();
-  return run;
+  try {
+    return read_checked(named);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // of another type than it should be, say
+    throw Error(Fault::data, named.directory.root.string(), error.what());
+  }
 }
 
 std::vector<Run> read_runs(const std::vector<fs::path>& folders) {
-  std::vector<Run> runs;
   for (const auto& folder : folders)
     if (find_runs({folder}).empty())
       throw Error(Fault::data, folder.string(), fs::exists(folder) ? "holds no run" : "does not exist",
                   "give run directories, or a folder of them");
-  for (const auto& run : find_runs(folders)) runs.push_back(read_run(run));
+  std::vector<Run> runs;
+  std::vector<Error> failures;
+  for (const auto& run : find_runs(folders)) {
+    try {
+      runs.push_back(read_run(run));
+    } catch (const Error& error) {
+      failures.push_back(error);
+    }
+  }
+  if (runs.empty()) throw failures.front();
+  for (const auto& failure : failures) warn(fmt::format("left out: {}", failure.what()));
   return runs;
 }
 

@@ -15,7 +15,7 @@
 namespace fedgrab {
 namespace {
 
-constexpr size_t workers = 64;
+constexpr size_t workers = 512;  // a sender that takes its time over a request keeps one busy
 
 std::string without_port(const std::string& host) {
   if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
@@ -53,6 +53,9 @@ void configure(httplib::Server& server, const std::string& host) {
                               {"Referrer-Policy", "no-referrer"},
                               {"Cross-Origin-Resource-Policy", "same-origin"}});
   server.set_pre_routing_handler([host](const httplib::Request& request, httplib::Response& response) {
+    // Nobody needs a part of the page, and a thousand parts of it take a thousand times its memory. The server parses
+    // the ranges itself and gives no other way to ignore them.
+    const_cast<httplib::Request&>(request).ranges.clear();
     if (is_ours(request.get_header_value("Host"), host)) return httplib::Server::HandlerResponse::Unhandled;
     response.status = 403;
     response.set_content("This server answers to its own address only.\n", "text/plain");
@@ -83,7 +86,7 @@ void watch(const WatchOptions& options, const std::function<void(const std::stri
                                                                      : -1;
   if (port < 0)
     throw Error(Fault::other, fmt::format("{}:{}", options.host, options.port), "cannot listen there",
-                "is the port taken? --port 0 finds a free one");
+                "is the port taken (--port 0 finds a free one), or the address not of this machine?");
   const std::jthread listening([&] { server.listen_after_bind(); });
   const bool bracketed = options.host.find(':') != std::string::npos;
   ready(fmt::format("http://{}:{}/", bracketed ? "[" + options.host + "]" : options.host, port));

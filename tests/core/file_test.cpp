@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 namespace fedgrab {
 namespace {
@@ -94,6 +96,30 @@ TEST_F(AtomicFileTest, IsInvisibleUntilCommitted) {
   file.commit();
   EXPECT_EQ(read_text(path("x")), "new text");
   EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(AtomicFileTest, KeepsALinkAndReplacesItsFile) {
+  write_atomically(path("target"), "old");
+  std::filesystem::create_symlink("target", path("link"));
+  write_atomically(path("link"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_EQ(read_text(path("target")), "new");
+}
+
+TEST_F(AtomicFileTest, WritesIntoAPipeInsteadOfReplacingIt) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  std::string read;
+  std::jthread reader([&] { read = read_text(path("pipe")); });
+  write_atomically(path("pipe"), "through");
+  reader.join();
+  EXPECT_EQ(read, "through");
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
+}
+
+TEST_F(AtomicFileTest, RefusesAFolder) {
+  std::filesystem::create_directory(path("folder"));
+  EXPECT_THROW(write_atomically(path("folder"), "x"), Error);
+  EXPECT_TRUE(std::filesystem::is_directory(path("folder")));
 }
 
 TEST_F(AtomicFileTest, LeavesNothingBehindWithoutCommit) {

@@ -1,9 +1,11 @@
 #include "fedgrab/report/run.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/report/figures.h"
 #include "fedgrab/report/report_data.h"
 #include "fedgrab/report/run_table.h"
 #include "tests/data/scratch_folder.h"
@@ -68,6 +70,46 @@ TEST_F(Runs, ReadWithoutASummaryOrClasses) {
 
 TEST_F(Runs, AFolderWithoutAnyIsAnError) { EXPECT_THROW(read_runs({root_}), Error); }
 
+TEST_F(Runs, GivenTwiceOrThroughALinkAreOne) {
+  write("runs/a", "");
+  fs::create_directory_symlink(".", root_ / "runs/loop");
+  EXPECT_EQ(names({root_ / "runs", root_ / "runs/a"}), (std::vector<std::string>{"a"}));
+}
+
+TEST_F(Runs, ThatCannotBeReadAreLeftOutUnlessTheyAreAll) {
+  write("good", "", one_round);
+  write("bad", "", "nonsense\n");
+  EXPECT_EQ(read_runs({root_}).size(), 1U);
+  EXPECT_THROW(read_runs({root_ / "bad"}), Error);
+}
+
+TEST_F(Runs, WhoseFilesDoNotFitTogetherAreNoRuns) {
+  const std::string with_classes =
+      R"({"round":1,"acc":{"all":0.5,"many":0.9,"med":0.5,"few":0.1,"per_class":[0.5,0.5]},"loss":1,"seconds":2})"
+      "\n";
+  const auto error_of = [&](const std::string& classes, const std::string& metrics) -> std::string {
+    write("a", "", metrics);
+    write_atomically(root_ / "a/classes.json", classes);
+    try {
+      read_runs({root_ / "a"});
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  const auto classes = [](const char* counts, const char* few, const char* client) {
+    return fmt::format(
+        R"({{"class_names":["x","y"],"class_counts":{},"groups":{{"many":[0],"med":[],"few":{}}},"clients":[{}]}})",
+        counts, few, client);
+  };
+  EXPECT_EQ(error_of(classes("[9,1]", "[1]", "[[1,1]]"), with_classes), "");
+  EXPECT_NE(error_of(classes("[9,1,1]", "[1]", "[[1,1]]"), with_classes).find("classes.json"), std::string::npos);
+  EXPECT_NE(error_of(classes("[9,1]", "[2]", "[[1,1]]"), with_classes).find("group"), std::string::npos);
+  EXPECT_NE(error_of(classes("[9,1]", "[1]", "[[7,1]]"), with_classes).find("client"), std::string::npos);
+  const std::string three = std::string(with_classes).replace(with_classes.find("[0.5,0.5]"), 9, "[0.5,0.5,1]");
+  EXPECT_NE(error_of(classes("[9,1]", "[1]", "[[1,1]]"), three).find("metrics.jsonl"), std::string::npos);
+}
+
 TEST_F(Runs, InATableSeedsAreOneRow) {
   write("a", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.1\n", one_round);
   write("b", "[method]\nname = \"m\"\n[train]\nseed = 2\nlr = 0.1\n", one_round);
@@ -76,6 +118,26 @@ TEST_F(Runs, InATableSeedsAreOneRow) {
             "method,train.lr,All,Many,Med,Few,runs\n"
             "m,0.1,0.500 ± 0.000,0.900 ± 0.000,0.500 ± 0.000,0.100 ± 0.000,2\n"
             "m,0.2,0.500,0.900,0.500,0.100,1\n");
+}
+
+TEST_F(Runs, AsNumbersHaveTheirDeviationBesideThem) {
+  write("a", "[method]\nname = \"m\"\n[train]\nseed = 1\n", one_round);
+  write("b", "[method]\nname = \"m\"\n[train]\nseed = 2\n", one_round);
+  EXPECT_EQ(run_numbers(read_runs({root_})).to_csv(),
+            "method,All,All std,Many,Many std,Med,Med std,Few,Few std,runs\n"
+            "m,0.50000,0.00000,0.90000,0.00000,0.50000,0.00000,0.10000,0.00000,2\n");
+}
+
+TEST_F(Runs, HaveFiguresUnderNamesOfTheirOwn) {
+  const std::string classes =
+      R"({"class_names":["x","y"],"class_counts":[9,1],"groups":{"many":[0],"med":[],"few":[1]},"clients":[[[0,1]]]})";
+  for (const char* name : {"a b", "a-b", "\xff\xfe"}) {
+    write(name, "", one_round);
+    write_atomically(root_ / name / "classes.json", classes);
+  }
+  const auto files = figures(read_runs({root_}));
+  EXPECT_TRUE(files.contains("clients-a-b.svg") && files.contains("clients-a-b-2.svg"));
+  for (const auto& [name, svg] : files) EXPECT_EQ(svg.find('\xff'), std::string::npos) << name;
 }
 
 TEST_F(Runs, OfOneExperimentDifferInTheSeedAlone) {

@@ -32,7 +32,7 @@ class AtomicFile {
 
  private:
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  std::filesystem::path temporary_;  // none for what is no file: a device or a pipe
   int descriptor_ = -1;
 };
 

@@ -41,10 +41,12 @@ RunState state_of(const RunDirectory& directory);
 /// The folders that are runs, and the runs inside those that are not, in order of their names.
 std::vector<NamedDirectory> find_runs(const std::vector<std::filesystem::path>& folders);
 
-/// Throws a data Error naming the file that cannot be understood.
+/// Throws a data Error naming the file that cannot be understood. What it gives fits together: every list by class has
+/// an entry for each class.
 Run read_run(const NamedDirectory& run);
 
-/// All of them; throws an Error for a folder without any.
+/// All of them. One that cannot be read is left out with a warning; throws an Error where none is left, and for a
+/// folder without any.
 std::vector<Run> read_runs(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace fedgrab

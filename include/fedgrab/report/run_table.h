@@ -9,5 +9,7 @@
 namespace fedgrab {
 
 Table run_table(std::span<const Run> runs);
+/// The same for programs: a number a cell, the deviation in a column of its own.
+Table run_numbers(std::span<const Run> runs);
 
 }  // namespace fedgrab
