@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -20,6 +21,8 @@ INK = """[...document.querySelectorAll('figure:not([hidden])')].map((figure) => 
   const all = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
   return ink + all.reduce((count, pixel) => count + (pixel !== all[0]), 0);
 }, 0))"""
+NOTES = """Object.fromEntries([...document.querySelectorAll('figure:not([hidden])')].map((figure) =>
+  [figure.querySelector('h3').textContent, figure.querySelector('.note').textContent]))"""
 TITLES = "[...document.querySelectorAll('figure:not([hidden]) h3')].map((title) => title.textContent)"
 
 
@@ -31,12 +34,21 @@ class InABrowser(Case):
         cls.addClassCleanup(cls.browser.close)
         cls.runs = new_folder(cls)
 
-    def open(self, *runs, **looks):
+    def open(self, *runs, alter=None, **looks):
+        """`alter` makes of the report's runs what the program would not let through."""
         self.fedgrab("report", *runs, "-o", self.folder / "report.html", folder=self.runs)
+        if alter:
+            before, data, after = re.split(r'(?<=type="application/json">)(.*?)(?=</script>)', (self.folder / "report.html").read_text(), maxsplit=1)
+            data = json.loads(data)
+            alter(*data["runs"])
+            (self.folder / "report.html").write_text(before + json.dumps(data).replace("<", "\\u003c") + after)
         self.size = (self.folder / "report.html").stat().st_size
         page = Page(self.browser, (self.folder / "report.html").as_uri(), **looks)
         page.draw_everything()
         return page
+
+    def enter(self, page, box, text):
+        page.run(f"{{ const box = document.querySelector({json.dumps(box)}); box.value = {json.dumps(text)}; box.dispatchEvent(new Event('input')); }}")
 
     def assert_clean(self, page):
         self.assertEqual([], page.complaints())
@@ -64,6 +76,8 @@ class OneRun(InABrowser):
         page = self.open("real", width=390, height=844)
         page.screenshot(SCREENSHOTS / "phone.png")
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390, "no sideways scrolling")
+        few = "[...document.querySelectorAll('#summary th')].find((cell) => cell.textContent === 'Few').getBoundingClientRect().right"
+        self.assertLess(page.run(few), 390)
         self.assert_clean(page)
 
     def test_what_is_not_recorded_is_absent(self):
@@ -76,6 +90,29 @@ class OneRun(InABrowser):
         page = self.open(self.folder / "empty")
         self.assertEqual(["0/10"], page.run(COLUMN.format(3)))
         self.assert_clean(page)
+
+    def test_how_many_evaluations_the_mean_is_of(self):
+        few, many = write_run(self.folder / "few", rounds=5), write_run(self.folder / "many", rounds=30)
+        chosen = "document.querySelector('#summary select').selectedOptions[0].textContent"
+        self.assertEqual("mean of the last 5 evaluations", self.open(few).run(chosen))
+        self.assertEqual("mean of the last ten evaluations", self.open(many).run(chosen))
+        self.assertEqual("mean of the last ten evaluations, or of all where there are fewer", self.open(few, many).run(chosen))
+
+    def test_a_target_that_is_no_accuracy(self):
+        page = self.open(write_run(self.folder / "run"))
+        note = f"{NOTES}['Rounds to a target']"
+        for text in ("", "55", "-1"):
+            self.enter(page, "input[type=number]", text)
+            self.assertEqual("Give an accuracy between 0 and 1.", page.run(note), text)
+        self.enter(page, "input[type=number]", "0.1")
+        self.assertEqual("First evaluated round that reached the target.", page.run(note))
+        page.draw_everything()
+        self.assertGreater(dict(zip(page.run(TITLES), page.run(INK)))["Rounds to a target"], 300)
+        self.assert_clean(page)
+
+    def test_which_classes_are_few(self):
+        page = self.open(write_run(self.folder / "run", classes=60))
+        self.assertRegex(page.run("document.querySelector('#classes').innerText"), r"Many: class 0, .* and 8 more · Med: class 20, .* · Few: class 40, class 41, .* and 8 more\n")
 
 
 class ManyRuns(InABrowser):
@@ -97,7 +134,7 @@ class ManyRuns(InABrowser):
         with self.subTest("seeds"):
             self.assertEqual(["creff", "fedavg", "fedgrab"], page.run(COLUMN.format(0)))
             self.assertIn("over seeds", page.run("document.body.innerText"))
-            self.assertRegex(page.run(COLUMN.format(4))[0], r"^0\.\d+ ± 0\.\d+$")
+            self.assertRegex(page.run(COLUMN.format(4))[0], r"^0\.\d+ ±\s0\.\d+$")
             page.run("document.querySelector('#seeds').click()")
             self.assertEqual(12, len(page.run(COLUMN.format(0))))
             page.draw_everything()
@@ -113,9 +150,12 @@ class ManyRuns(InABrowser):
             self.assertEqual("descending", page.run("document.querySelector('th[aria-sort]:not([aria-sort=none])').ariaSort"))
 
         with self.subTest("filtering"):
-            page.run("{ const box = document.querySelector('#filter'); box.value = 'creff'; box.dispatchEvent(new Event('input')); }")
-            self.assertEqual(4, len(page.run(COLUMN.format(0))))
-            page.run("{ const box = document.querySelector('#filter'); box.value = ''; box.dispatchEvent(new Event('input')); }")
+            for text, rows in (("creff", 4), ("no such run", 0)):
+                self.enter(page, "#filter", text)
+                page.wait_for(f"{COLUMN.format(0)}.length === {rows}")
+            self.assertEqual("No run's name contains “no such run”.", page.run("document.querySelector('#page').innerText").strip())
+            self.enter(page, "#filter", "")
+            page.wait_for(f"{COLUMN.format(0)}.length === 12")
             page.run("document.querySelector('.chip input').click()")
             self.assertEqual(11, len(page.run(COLUMN.format(0))))
 
@@ -156,6 +196,39 @@ class ManyRuns(InABrowser):
             self.assertIn(what, seen)
 
 
+class Damaged(InABrowser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_run(cls.runs / "x" / "good")
+        write_run(cls.runs / "x" / "odd", method="fedgrab+")
+
+    def failures(self, page):
+        self.assertEqual(["good", "odd"], page.run(COLUMN.format(0)))
+        self.assertIn("method.name", page.run("document.querySelector('#configuration').innerText"))
+        self.assert_clean(page)
+        failed = {title for title, note in page.run(NOTES).items() if note.startswith("cannot be drawn: ")}
+        for title, ink in zip(page.run(TITLES), page.run(INK)):
+            if title not in failed:
+                self.assertGreater(ink, 300, title)
+        return failed
+
+    def test_a_card_that_cannot_be_drawn_stops_no_other(self):
+        def alter(good, odd):
+            del odd["confusion"][3:]
+            del odd["diagnostics"]["delta"]["mean"][3:]
+        page = self.open("x", alter=alter)
+        self.assertEqual({"Confusion matrix", "Balancer of a class over time", "Balancer of all classes over time"}, self.failures(page))
+        page.run("{ const list = document.querySelector('#detail select'); list.value = 'good'; list.dispatchEvent(new Event('change')); }")
+        page.draw_everything()
+        self.assertEqual(set(), self.failures(page))
+
+    def test_a_run_without_classes(self):
+        def alter(good, odd):
+            odd["classes"] = {"names": [], "counts": [], "group": []}
+        self.failures(self.open("x", alter=alter))
+
+
 class Hostile(InABrowser):
     def test_names_are_shown_and_never_executed(self):
         write_run(self.runs / "x" / '<img src=x onerror="window.pwned=1">', names=HOSTILE * 3)
@@ -168,6 +241,15 @@ class Hostile(InABrowser):
         self.assertEqual(0, page.run("document.querySelectorAll('img, b').length"))
         self.assertIn(HOSTILE[0], page.run("[...document.querySelectorAll('option')].map((option) => option.textContent)"))
         self.assert_clean(page)
+
+    def test_names_turn_no_text_around_and_are_no_formulas(self):
+        for name in ("=1+1", "left\u202etfel"):
+            write_run(self.runs / "y" / name, method=name)
+        page = self.open("y")
+        self.assertEqual(["=1+1", "left[U+202E]tfel"], page.run(COLUMN.format(0)))
+        self.assertNotIn("\u202e", page.run("document.body.innerText"))
+        copied = page.run("new Promise((done) => { navigator.clipboard.writeText = async (text) => done(text); document.querySelector('#copy').click(); })")
+        self.assertEqual(["run", "'=1+1", "left[U+202E]tfel"], [line.split(",")[0] for line in copied.splitlines()])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """`fedgrab watch`: a page that follows training, and a server that is hard to annoy."""
+import contextlib
 import http.client
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -85,6 +87,7 @@ class Watch(Case):
         self.until(lambda runs: [run["name"] for run in runs] == ["empty", "one"])
         (self.runs / "one" / "metrics.jsonl").write_text("nonsense\n")
         self.until(lambda runs: [run["name"] for run in runs] == ["empty"])
+        self.assertIn("one/metrics.jsonl", json.loads(self.ask("/data.json")[1])["left_out"][0])
         shutil.rmtree(self.runs)
         self.until(lambda runs: runs == [])
 
@@ -96,6 +99,26 @@ class Watch(Case):
         for connection in flood:
             connection.close()
         self.assertEqual(200, self.ask("/data.json")[0].status)
+
+    def test_senders_that_take_their_time(self):
+        drips = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(100)]
+        for drip in drips:
+            drip.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+        for _ in range(4):  # longer than a read may take: those that send on are still there
+            time.sleep(0.4)
+            for drip in drips:
+                with contextlib.suppress(OSError):  # a busy machine may have taken too long, and the server hung up
+                    drip.sendall(b"a")
+        start = time.monotonic()
+        self.assertEqual(200, self.ask("/data.json")[0].status)
+        self.assertLess(time.monotonic() - start, 5)
+        for drip in drips:
+            drip.close()
+
+    def test_gives_no_parts(self):
+        whole = len(self.ask("/")[1])
+        answer, body = self.ask("/", Range="bytes=" + ",".join(["0-"] * 500))
+        self.assertEqual((200, whole), (answer.status, len(body)))
 
     def test_a_port_that_is_taken(self):
         self.assertIn("cannot listen there", self.fedgrab("watch", "runs", "--port", self.port, code=1))

@@ -1,7 +1,7 @@
 /** Accuracy and loss by round. Of several runs each group has a chart; of one, all groups share one. */
 import { chart_card, thinned, type Drawing } from "./chart";
 import { line, banded, type Point } from "./lines";
-import { look } from "./palette";
+import { dashed_look } from "./palette";
 import { group_names, groups, type Curves, type Group, type Run } from "./report";
 import { by_experiment, mean_curve } from "./seeds";
 import { is_dark } from "./theme";
@@ -42,7 +42,7 @@ function of_one_run(): Drawing | null {
   if (!run?.curves || others.length > 0) return null;
   const drawn = groups.filter((group) => points(run.curves!, group).length > 0);
   if (drawn.length === 0) return null;
-  const series = drawn.map((group, i) => line(group_names[group], points(run.curves!, group), look(i, is_dark())));
+  const series = drawn.map((group, i) => line(group_names[group], points(run.curves!, group), dashed_look(i, is_dark())));
   return { option: { ...axes("accuracy", true), legend: {}, grid: { top: 36 }, series }, note: coarsest([run]), height: 260 };
 }
 

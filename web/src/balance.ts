@@ -3,7 +3,7 @@ import { by_size, class_choice, heat_map } from "./classes";
 import { chart_card, Choice, thinned, type Drawing } from "./chart";
 import { short } from "./format";
 import { banded, line, type Point } from "./lines";
-import { look } from "./palette";
+import { dashed_look } from "./palette";
 import type { Diagnostic, Run } from "./report";
 import { is_dark } from "./theme";
 import { detailed_run, look_of, shown_runs } from "./view";
@@ -34,7 +34,7 @@ function curves(measure: string, choice: string): Drawing | null {
   const series = chosen.flatMap((c, i) => {
     const mean = round.map((r, t): Point => [r, values.mean[t]![c]!]);
     const name = run.classes!.names[c]!;
-    return values.std ? banded(name, mean, round.map((_, t) => values.std![t]![c]!), look(i, is_dark())) : [line(name, mean, look(i, is_dark()))];
+    return values.std ? banded(name, mean, round.map((_, t) => values.std![t]![c]!), dashed_look(i, is_dark())) : [line(name, mean, dashed_look(i, is_dark()))];
   });
   const names = chosen.map((c) => run.classes!.names[c]!);
   return {
@@ -83,7 +83,7 @@ function prior(): Drawing | null {
       tooltip: { trigger: "axis", valueFormatter: (value) => short(Number(value)) },
       xAxis: { type: "category", data: order.map((c) => run.classes!.names[c]!), axisLabel: { rotate: 45, width: 72, overflow: "truncate" } },
       yAxis: { type: "value", name: "share of the class" },
-      series: [line("truth", order.map((c) => run.classes!.counts[c]! / samples), look(0, is_dark()), 60), line("prior", order.map((c) => p[c]! / mass), look(1, is_dark()), 60)],
+      series: [line("truth", order.map((c) => run.classes!.counts[c]! / samples), dashed_look(0, is_dark()), 60), line("prior", order.map((c) => p[c]! / mass), dashed_look(1, is_dark()), 60)],
     },
     note: `Last record: distance to the truth (L2) ${short(l2[l2.length - 1]!)}, ${Math.round(100 * tail_hit[tail_hit.length - 1]!)} % of the rare classes found.`,
     height: 340,

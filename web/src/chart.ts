@@ -1,4 +1,4 @@
-/** A card with a chart. It draws itself when it first comes into view, and again when the view changes. */
+/** A card with a chart. It draws itself when it comes into view, and again, while it is there, when what is shown changes. */
 import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
 import { AriaComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent, VisualMapComponent } from "echarts/components";
 import { init, use, type EChartsType } from "echarts/core";
@@ -63,7 +63,8 @@ function dressed(option: EChartsOption): EChartsOption {
   };
 }
 
-export function chart_card(title: string, draw: () => Drawing | null, controls: Control[] = []): HTMLElement {
+/** `draw` gives a drawing, or a word on why there is none, or null where the card has no place. */
+export function chart_card(title: string, draw: () => Drawing | string | null, controls: Control[] = []): HTMLElement {
   const canvas = element("div", { class: "chart", role: "img", "aria-label": title });
   const note = element("p", { class: "note" });
   const card = element(
@@ -72,26 +73,42 @@ export function chart_card(title: string, draw: () => Drawing | null, controls: 
     canvas, note,
   );
   let chart: EChartsType | undefined;
-  let seen = false;
+  let near = false; // to what the reader sees
+  let stale = true;
 
-  const update = () => {
+  const show = () => {
     controls.forEach((control) => control.update?.());
     const drawing = draw();
     card.hidden = drawing === null;
-    if (drawing === null || !seen) return;
-    note.textContent = drawing.note ?? "";
+    canvas.hidden = typeof drawing === "string";
+    note.textContent = typeof drawing === "string" ? drawing : (drawing?.note ?? "");
+    stale = !near;
+    if (drawing === null || typeof drawing === "string") return;
     canvas.style.height = `${drawing.height ?? 300}px`;
+    if (stale) return;
     chart ??= init(canvas);
     chart.resize();
     chart.setOption(dressed(drawing.option), true);
   };
+  // A run's numbers may not fit together. Then this card says so, and the others are as they would be without it.
+  const update = () => {
+    try {
+      show();
+    } catch (error) {
+      chart?.dispose();
+      chart = undefined;
+      card.hidden = false;
+      canvas.hidden = true;
+      note.textContent = `cannot be drawn: ${error instanceof Error ? error.message : error}`;
+    }
+  };
 
-  new IntersectionObserver((entries, observer) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    observer.disconnect();
-    seen = true;
-    update();
-  }, { rootMargin: "300px" }).observe(card);
+  const move = (now_near: boolean) => {
+    near = now_near;
+    if (near && stale) update();
+  };
+  new IntersectionObserver((entries) => move(entries[entries.length - 1]!.isIntersecting), { rootMargin: "300px" }).observe(card);
+  addEventListener("beforeprint", () => move(true)); // paper shows all of them
   new ResizeObserver(() => chart?.resize()).observe(canvas);
   card.addEventListener("redraw", update);
   on_change(update);

@@ -1,9 +1,10 @@
 /** Classes: accuracy against size, who is taken for whom, and who holds what. */
 import { chart_card, Choice, thinned, type Drawing } from "./chart";
+import { element, name } from "./dom";
 import { ramp } from "./palette";
-import { group_names, type Run } from "./report";
+import { group_names, type Group, type Run } from "./report";
 import { is_dark } from "./theme";
-import { detailed_run, look_of, shown_runs } from "./view";
+import { detailed_run, look_of, on_change, shown_runs } from "./view";
 
 /** Classes from the largest to the smallest. */
 export function by_size(run: Run): number[] {
@@ -119,6 +120,28 @@ function over_time(): Drawing | null {
     ...heat_map({ columns: round.map(String), rows: order.map((c) => run.classes!.names[c]!), cells, column_label: "round", row_label: "class", value_label: "accuracy", range: [0, 1] }),
     note: thinned(every),
   };
+}
+
+const most_names = 12;
+
+function names_of(run: Run, group: Group): Node[] {
+  const { names, group: group_of } = run.classes!;
+  const all = by_size(run).filter((c) => group_of[c] === group).map((c) => names[c]!);
+  const rest = all.length > most_names ? ` and ${all.length - most_names} more` : "";
+  const list = all.slice(0, most_names).flatMap((each, i) => [i > 0 ? ", " : "", name(each)]);
+  return all.length > 0 ? [element("span", {}, `${group_names[group]}: `, ...list, rest)] : [];
+}
+
+/** Which classes are Many, Med and Few, where the shown runs are of one mind. */
+export function class_groups(): HTMLElement {
+  const line = element("p", { class: "note groups" });
+  on_change(() => {
+    const runs = shown_runs().filter((run) => run.classes);
+    const agree = new Set(runs.map(({ classes }) => JSON.stringify([classes!.names, classes!.group]))).size === 1;
+    const parts = agree ? (["many", "med", "few"] as const).flatMap((group) => names_of(runs[0]!, group)) : [];
+    line.replaceChildren(...parts.flatMap((part, i) => (i > 0 ? [" · ", part] : [part])));
+  });
+  return line;
 }
 
 export const class_cards = (): HTMLElement[] => [chart_card("Accuracy of a class against its size", against_size)];

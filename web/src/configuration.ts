@@ -4,7 +4,7 @@ import type { Run } from "./report";
 import { on_change, shown_runs } from "./view";
 
 function table(keys: string[], runs: Run[]): HTMLElement {
-  const head = element("tr", {}, element("th", { scope: "col" }, "parameter"), ...runs.map((run) => element("th", { scope: "col" }, name(run.name))));
+  const head = element("tr", {}, element("th", { scope: "col" }, "parameter"), ...runs.map((run) => element("th", { scope: "col", class: "text" }, name(run.name))));
   const rows = keys.map((key) => element("tr", {}, element("th", { scope: "row" }, key), ...runs.map((run) => element("td", { class: "text" }, name(run.config[key] ?? "–")))));
   return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Parameters" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
 }

@@ -33,9 +33,10 @@ function bars(runs: Run[], stacks: Stack[], label: string, text: (value: number)
 
 const first_reached = (run: Run, group: Group, target: number): number | undefined => run.records?.[group]?.find(([, value]) => value >= target)?.[0];
 
-function to_target(group: Group, target: number): Drawing | null {
+function to_target(group: Group, target: number): Drawing | string | null {
   const runs = shown_runs().filter((run) => run.records?.[group]);
   if (runs.length === 0) return null;
+  if (!(target >= 0 && target <= 1)) return "Give an accuracy between 0 and 1.";
   const reached = runs.map((run) => first_reached(run, group, target));
   const never = runs.filter((_, i) => reached[i] === undefined).map((run) => run.name);
   const drawing = bars(runs, [{ name: "round", values: reached.map((round) => round ?? 0) }], "round", String);
@@ -46,7 +47,7 @@ function to_target(group: Group, target: number): Drawing | null {
 function target_card(): HTMLElement {
   const group = new Choice("Group", () => ["few", "all", "many", "med"].map((value) => ({ value, label: group_names[value as Group] })));
   const number = element("input", { type: "number", min: 0, max: 1, step: 0.05, value: 0.55, input: () => number.dispatchEvent(new Event("redraw", { bubbles: true })) });
-  const draw = () => to_target(groups.find((each) => each === group.value) ?? "few", number.valueAsNumber || 0);
+  const draw = () => to_target(groups.find((each) => each === group.value) ?? "few", number.valueAsNumber);
   return chart_card("Rounds to a target", draw, [group, { box: element("label", {}, "Accuracy", number) }]);
 }
 

@@ -1,6 +1,6 @@
 /** Follows the server while runs train: asks every few seconds, and is answered briefly while nothing has changed. */
 import { element } from "./dom";
-import type { Report } from "./report";
+import { read_report } from "./report";
 import { show_report } from "./view";
 
 const interval = 2000;
@@ -13,7 +13,7 @@ export function follow(): HTMLElement {
       const answer = await fetch("data.json", { headers: version ? { "If-None-Match": version } : {}, cache: "no-store" });
       if (answer.status === 200) {
         version = answer.headers.get("ETag") ?? "";
-        show_report({ ...((await answer.json()) as Report), live: true });
+        show_report({ ...read_report(await answer.text())!, live: true });
       }
       badge.textContent = answer.ok || answer.status === 304 ? "live" : `the server answers ${answer.status}`;
     } catch {

@@ -20,6 +20,9 @@ export function look(index: number, dark: boolean): Look {
   };
 }
 
+/** Of the few lines of one chart each has a dash too. */
+export const dashed_look = (index: number, dark: boolean): Look => ({ ...look(index, dark), dash: dashes[index % dashes.length]! });
+
 /** Lightness alone carries the value, which every eye and printer keeps. */
 export const ramp = (dark: boolean): string[] =>
   dark ? ["#16222e", "#1d4a6e", "#2f7db3", "#7ebbe3", "#e3f2fc"] : ["#f4f8fc", "#b9d7ee", "#63a3d3", "#1f66a5", "#08306b"];

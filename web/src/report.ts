@@ -3,6 +3,12 @@
 export interface Report {
   runs: Run[];
   live?: boolean;
+  left_out?: string[]; // runs that cannot be read, and why
+}
+
+/** Characters that turn the text after them around are shown as what they are: no name passes for another. */
+export function read_report(text: string): Report | null {
+  return JSON.parse(text.replace(/[\u202a-\u202e\u2066-\u2069]/g, (turn) => `[U+${turn.charCodeAt(0).toString(16).toUpperCase()}]`)) as Report | null;
 }
 
 export interface Run {

@@ -2,13 +2,13 @@
 import { Choice } from "./chart";
 import { element, name } from "./dom";
 import { duration } from "./format";
-import { all_runs, detailed_run, has_seeds, is_shown, look_of, on_change, set_shown, show_in_detail, shown_runs, take_seeds_as_one } from "./view";
+import { all_runs, detailed_run, has_seeds, is_shown, look_of, on_change, set_shown, show_in_detail, show_matching, shown_runs, take_seeds_as_one } from "./view";
 
 function chip(run: ReturnType<typeof all_runs>[number]): HTMLElement {
   const { colour, dash } = look_of(run);
   const sample = element("span", { class: "sample", "aria-hidden": "true" });
   sample.style.borderTop = `3px ${dash} ${colour}`;
-  const box = element("input", { type: "checkbox", checked: is_shown(run), change: () => set_shown([run.name], box.checked) });
+  const box = element("input", { type: "checkbox", checked: is_shown(run), change: () => set_shown(run.name, box.checked) });
   const left = run.state === "running" && run.seconds_left !== undefined ? ` · ${duration(run.seconds_left)} left` : "";
   const progress = run.state === "finished" ? "" : element("small", {}, `${run.state} ${run.done}/${run.rounds}${left}`, element("progress", { max: run.rounds || 1, value: run.done }));
   return element("label", { class: "chip" }, box, sample, element("span", { class: "label" }, name(run.name)), progress);
@@ -17,11 +17,10 @@ function chip(run: ReturnType<typeof all_runs>[number]): HTMLElement {
 export function run_chooser(): HTMLElement {
   const chips = element("div", { class: "chips", role: "group", "aria-label": "Runs shown" });
   const find = element("input", { type: "search", id: "filter", placeholder: "Filter runs …", "aria-label": "Show only runs whose name contains" });
+  let typing: ReturnType<typeof setTimeout> | undefined;
   find.addEventListener("input", () => {
-    const wanted = find.value.toLowerCase();
-    const matches = (run: { name: string }) => run.name.toLowerCase().includes(wanted);
-    set_shown(all_runs().filter(matches).map((run) => run.name), true);
-    set_shown(all_runs().filter((run) => !matches(run)).map((run) => run.name), false);
+    clearTimeout(typing);
+    typing = setTimeout(() => show_matching(find.value), 150); // many runs take a moment to draw: not at every key
   });
   const seeds = element("input", { type: "checkbox", id: "seeds", checked: true, change: () => take_seeds_as_one(seeds.checked) });
   const seeds_label = element("label", { class: "seeds" }, seeds, "Seeds as one");

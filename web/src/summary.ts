@@ -7,8 +7,20 @@ import { by_experiment, spread } from "./seeds";
 import { SortedTable, type Cell } from "./table";
 import { on_change, seeds_are_one, shown_runs } from "./view";
 
-const which: { value: Which; label: string }[] = [
-  { value: "mean_last_10", label: "mean of the last ten evaluations" },
+/** How many evaluations its mean is over; a thinned curve may not have them all. */
+function averaged(run: Run): number | undefined {
+  const drawn = run.curves?.all?.filter((value) => value != null).length ?? 0;
+  return drawn >= 10 ? 10 : run.curves?.every === 1 ? drawn : undefined;
+}
+
+function mean_of(runs: Run[]): string {
+  const [count = 10, ...others] = new Set(runs.filter((run) => run.result).map((run) => averaged(run) ?? "some"));
+  if (others.length > 0 || count === "some") return "mean of the last ten evaluations, or of all where there are fewer";
+  return count === 1 ? "mean of the only evaluation" : `mean of the last ${count === 10 ? "ten" : count} evaluations`;
+}
+
+const which = (): { value: Which; label: string }[] => [
+  { value: "mean_last_10", label: mean_of(shown_runs()) },
   { value: "last", label: "last evaluation" },
   { value: "best", label: "best round, chosen on the test set or validation split" },
 ];
@@ -26,6 +38,7 @@ function row(run: Run, choice: Which): Cell[] {
     number(scores?.f1, share),
     number(run.cost?.seconds, duration),
     number(run.cost && run.cost.bytes_up + run.cost.bytes_down, bytes),
+    number(run.cost?.memory, bytes),
   ];
 }
 
@@ -44,7 +57,7 @@ function row_of_experiment(name: string, seeds: Run[], choice: Which): Cell[] {
   return [
     { text: name }, rows[0]![1]!, { text: `${states} × ${seeds.length}` },
     { text: `${done}/${seeds.reduce((sum, run) => sum + run.rounds, 0)}`, value: done },
-    ...[...groups, "f1"].map((_, i) => over_seeds(4 + i, share, true)), over_seeds(9, duration), over_seeds(10, bytes),
+    ...[...groups, "f1"].map((_, i) => over_seeds(4 + i, share, true)), over_seeds(9, duration), over_seeds(10, bytes), over_seeds(11, bytes),
   ];
 }
 
@@ -54,8 +67,8 @@ function rows(choice: Which): Cell[][] {
 }
 
 export function summary_card(): HTMLElement {
-  const table = new SortedTable(["run", "method", "state", "rounds", ...groups.map((group) => group_names[group]), "macro F1", "time", "sent"]);
-  const choice = new Choice("Accuracy", () => which);
+  const table = new SortedTable(["run", "method", "state", "rounds", ...groups.map((group) => group_names[group]), "macro F1", "time", "sent", "memory"]);
+  const choice = new Choice("Accuracy", which);
   const copy = element("button", { type: "button", id: "copy", click: () => void copy_csv() }, "Copy as CSV");
   const copy_csv = async () => {
     try {
@@ -66,7 +79,10 @@ export function summary_card(): HTMLElement {
     }
     setTimeout(() => (copy.textContent = "Copy as CSV"), 2000);
   };
-  const update = () => table.show(rows(choice.value as Which));
+  const update = () => {
+    choice.update();
+    table.show(rows(choice.value as Which));
+  };
   const card = element(
     "div", { class: "card wide" },
     element("div", { class: "controls" }, choice.box, copy),

@@ -7,7 +7,10 @@ export interface Cell {
   value?: number;
 }
 
-const csv_field = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+/** A spreadsheet executes what begins like a formula, unless an apostrophe says that it is text. */
+const harmless = (text: string) => (/^[=+\-@\t\r]/.test(text) && !Number.isFinite(Number(text)) ? `'${text}` : text);
+const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+const csv_field = (text: string) => quoted(harmless(text));
 
 /** Numbers before texts; what is missing stays last whichever way it is sorted. */
 function compare(a: Cell, b: Cell, sign: number): number {
@@ -51,7 +54,7 @@ export class SortedTable {
       return element("th", { scope: "col", class: this.rows.every((row) => row[i]!.value === undefined) ? "text" : "", "aria-sort": order }, element("button", { type: "button", click: () => this.sort_by(i) }, heading + arrow));
     });
     const body = this.sorted().map((row) =>
-      element("tr", {}, ...row.map((cell, i) => element(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: cell.value === undefined ? "text" : "" }, named(cell.text)))),
+      element("tr", {}, ...row.map((cell, i) => element(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: cell.value === undefined ? "text" : "" }, named(cell.text.replace("± ", "±\u00a0"))))), // a narrow cell breaks before the ±
     );
     this.table.replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
   }

@@ -6,36 +6,57 @@ import { is_dark } from "./theme";
 
 const hidden = new Set<string>();
 const listeners: (() => void)[] = [];
+/** Order of first appearance, of a run's experiment and of the run in it: no run changes its look when others come. */
+const places = new Map<string, { experiment: number; seed: number }>();
 let report: Report = { runs: [] };
+let experiments = by_experiment([]);
+let experiments_seen = 0;
+let filter = "";
 let focus = "";
 let pooled = true;
 
 export const on_change = (listener: () => void): void => void listeners.push(listener);
-export const changed = (): void => listeners.forEach((listener) => listener());
+
+/** A listener that fails keeps none of the others from what it has to show. */
+export function changed(): void {
+  for (const listener of listeners)
+    try {
+      listener();
+    } catch (error) {
+      console.error(error);
+    }
+}
 
 export function show_report(next: Report): void {
   report = next;
+  experiments = by_experiment(next.runs);
+  for (const seeds of experiments.values()) {
+    const known = seeds.flatMap((run) => places.get(run.name) ?? []);
+    const experiment = known[0]?.experiment ?? experiments_seen++;
+    let seed = Math.max(-1, ...known.map((place) => place.seed));
+    for (const run of seeds) if (!places.has(run.name)) places.set(run.name, { experiment, seed: ++seed });
+  }
   changed();
 }
 
 export const is_live = (): boolean => report.live === true;
+export const left_out = (): string[] => report.left_out ?? [];
 export const all_runs = (): Run[] => report.runs;
 export const shown_runs = (): Run[] => report.runs.filter((run) => !hidden.has(run.name));
 export const is_shown = (run: Run): boolean => !hidden.has(run.name);
 /** Whether some runs repeat an experiment with another seed. */
-export const has_seeds = (): boolean => by_experiment(report.runs).size < report.runs.length;
+export const has_seeds = (): boolean => experiments.size < report.runs.length;
 /** Whether the reader wants such runs as one. */
 export const seeds_are_one = (): boolean => pooled && has_seeds();
 
 /** An experiment has its colour, and each of its seeds a dash and a mark. */
 export function look_of(run: Run): Look {
-  if (!has_seeds()) return look(report.runs.indexOf(run), is_dark());
-  const [seeds, nth] = [by_experiment(report.runs).get(run.experiment)!, look_of_experiment(run.experiment)];
-  const own = look(6 * seeds.indexOf(run), is_dark());
-  return { colour: nth.colour, dash: own.dash, symbol: look(seeds.indexOf(run), is_dark()).symbol };
+  const { experiment, seed } = places.get(run.name)!;
+  const shared = look(experiment, is_dark());
+  return has_seeds() ? { colour: shared.colour, dash: look(6 * seed, is_dark()).dash, symbol: look(seed, is_dark()).symbol } : shared;
 }
 
-export const look_of_experiment = (name: string): Look => look([...by_experiment(report.runs).keys()].indexOf(name), is_dark());
+export const look_of_experiment = (name: string): Look => look(places.get(experiments.get(name)![0]!.name)!.experiment, is_dark());
 
 export function take_seeds_as_one(wanted: boolean): void {
   pooled = wanted;
@@ -53,7 +74,23 @@ export function show_in_detail(name: string): void {
   changed();
 }
 
-export function set_shown(names: Iterable<string>, shown: boolean): void {
-  for (const name of names) shown ? hidden.delete(name) : hidden.add(name);
+export function set_shown(name: string, shown: boolean): void {
+  shown ? hidden.delete(name) : hidden.add(name);
   changed();
+}
+
+const matches = (run: Run): boolean => run.name.toLowerCase().includes(filter.toLowerCase());
+
+/** Shows the runs whose name contains the text, and no others. */
+export function show_matching(text: string): void {
+  filter = text;
+  for (const run of report.runs) matches(run) ? hidden.delete(run.name) : hidden.add(run.name);
+  changed();
+}
+
+/** Why no run is shown; empty where some are. */
+export function nothing_shown(): string {
+  if (report.runs.length === 0) return "No runs here yet. They appear as soon as they begin.";
+  if (shown_runs().length > 0) return "";
+  return report.runs.some(matches) ? "No run is chosen above." : `No run's name contains “${filter}”.`;
 }
