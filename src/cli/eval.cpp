@@ -52,7 +52,7 @@ void evaluate(const EvalFlags& flags) {
 
   if (flags.json) {
     Json json = to_json(accuracy);
-    json["loss"] = predictions.loss;
+    json["loss"] = predictions.loss();
     json["round"] = loaded.card.round;
     json["samples"] = prepared.data.test.count();
     fmt::print("{}\n", json.dump());
@@ -64,7 +64,7 @@ void evaluate(const EvalFlags& flags) {
   Table groups({{"All"}, {"Many"}, {"Med"}, {"Few"}, {"macro F1"}, {"loss"}});
   auto cells = accuracy_cells(accuracy);
   cells.push_back(percent(accuracy.f1));
-  cells.push_back(fmt::format("{:.4f}", predictions.loss));
+  cells.push_back(fmt::format("{:.4f}", predictions.loss()));
   groups.add_row(cells);
   fmt::print("{} after round {} on {} test images\n\n{}\n{}\n{}", flags.model, loaded.card.round,
              prepared.data.test.count(), table.to_text(), groups.to_text(),

@@ -11,13 +11,23 @@
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/core/ranks.h"
+#include "mpi_ranks.h"
 
 namespace fedgrab::cli {
 namespace {
 
+int report_of_rank(const std::string& message, int code) {
+  note(fmt::format("fedgrab: rank {}: error: {}", ranks().rank(), message));
+  return code;
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+/// An error that all ranks have is told by the first.
 int report(const std::string& message, int code) {
+  if (!ranks().first() && (code == static_cast<int>(Fault::usage) || message.starts_with("rank "))) return code;
+  if (!ranks().first()) return report_of_rank(message, code);
   note(fmt::format("fedgrab: error: {}", message));
   return code;
 }
@@ -90,6 +100,7 @@ int main(int argc, char** argv) {
   using namespace fedgrab;  // NOLINT(google-build-using-namespace): the one function outside the namespace
   catch_interrupts();
   try {
+    const cli::MpiSession session;
     return cli::run(argc, argv);
   } catch (const Error& error) {
     return cli::report(error.what(), error.exit_code());

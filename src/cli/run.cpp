@@ -7,6 +7,7 @@
 #include "config_flags.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/core/ranks.h"
 #include "fedgrab/experiment/experiment.h"
 
 namespace fedgrab::cli {
@@ -39,16 +40,22 @@ void run(const RunFlags& flags) {
   if (asks_for_list(*flags.config)) return print_methods();
   Config config = flags.config->resolve();
   RunOptions options{.directory = {flags.out}, .resume = flags.resume, .quiet = flags.quiet};
-  if (flags.resume && !flags.out.empty() && options.directory.exists())
-    config = resumed_config(options.directory.config(), config);
-  else
-    options.directory = new_run_directory(flags.out, read_settings(config));
+  const bool known = flags.resume && !flags.out.empty() && options.directory.exists();
+  if (known) config = resumed_config(options.directory.config(), config);
+  std::string root;
+  ranks().together([&] {
+    if (ranks().first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(config)).root.string();
+  });
+  options.directory.root = ranks().exchange(root).front();
+  options.quiet = options.quiet || !ranks().first();
   try {
     const Summary summary = run_experiment(config, options);
+    if (!ranks().first()) return;
     fmt::print("{}{}: model.safetensors{}, summary.json (next: fedgrab predict {} IMAGE)\n", summary_text(summary),
                options.directory.root.string(), summary.best_by_validation ? ", best.safetensors" : "",
                options.directory.root.string());
   } catch (const Interrupted&) {
+    if (!ranks().first()) throw;
     note(options.directory.exists()
              ? fmt::format("interrupted; continue with: fedgrab run --resume --out {}", options.directory.root.string())
              : "interrupted before the run began; nothing was written");

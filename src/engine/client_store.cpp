@@ -129,6 +129,28 @@ void ClientStore::link_files(const fs::path& folder) const {
   }
 }
 
+void ClientStore::keep_only(const std::function<bool(int64_t client)>& wanted) {
+  const std::lock_guard lock(guard_);
+  for (auto entry = committed_.begin(); entry != committed_.end();) {
+    const auto here = entry++;
+    if (wanted(here->first)) continue;
+    drop(here->second);
+    committed_.erase(here);
+  }
+}
+
+void ClientStore::take_in(const TensorMap& tensors, const fs::path& folder) {
+  std::map<int64_t, TensorMap> clients;
+  for (const auto& [name, tensor] : tensors)
+    clients[leading_number(std::string_view(name).substr(prefix.size()), '/')].emplace(
+        name.substr(name.find('/', prefix.size()) + 1), tensor);
+  for (auto& [client, kept] : clients) write(client, std::move(kept));
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none))
+    write(leading_number(entry.path().filename().string(), '-'), load_safetensors(entry.path()).tensors);
+  commit();
+}
+
 void ClientStore::restore(const TensorMap& tensors, const fs::path& folder, const std::string& source) {
   const std::lock_guard lock(guard_);
   for (auto* kept : {&pending_, &committed_}) {

@@ -34,7 +34,7 @@ ClientView view_of(const Federation& federation, const RoundTask& task, int64_t 
           .global = task.global,
           .counts = counts,
           .memory = memory,
-          .cohort = static_cast<int64_t>(task.clients.size()),
+          .cohort = static_cast<int64_t>(task.everyone().size()),
           .population = static_cast<int64_t>(federation.partition.size()),
           .server = task.server};
 }

@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -16,8 +17,6 @@
 
 namespace fedgrab {
 namespace {
-
-constexpr int64_t evaluation_batch = 250;
 
 /// Every step frees and allocates the same tensors. By default the C library hands large ones back to the kernel each
 /// time, and workers then wait for each other while pages are mapped: two workers gain a third of their speed from
@@ -37,7 +36,10 @@ class CpuEngine : public Engine {
   }
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
-  Predictions predict(const State& state, const Split& split) override;
+  Predictions predict(const State& state, const Split& split) override {
+    return predict_part(state, split, 0, split.count());
+  }
+  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count) override;
   std::string describe() const override { return fmt::format("cpu, {} worker{}", workers_, workers_ == 1 ? "" : "s"); }
 
  private:
@@ -59,7 +61,7 @@ class CpuEngine : public Engine {
 std::vector<ClientReport> CpuEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const auto& clients = task.clients;
   const auto order = by_size(clients, federation_.partition);
-  const auto total = total_samples(clients, federation_.partition);
+  const auto total = total_samples(task.everyone(), federation_.partition);
   std::vector<ClientReport> reports(clients.size());
   parallel_for(static_cast<int64_t>(clients.size()), workers_, [&](int64_t item, int worker) {
     at::set_num_threads(1);
@@ -108,9 +110,9 @@ void CpuEngine::predict_range(Network& network, const Split& split, int64_t firs
   loss = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum().item<double>();
 }
 
-Predictions CpuEngine::predict(const State& state, const Split& split) {
-  const int64_t batches = (split.count() + evaluation_batch - 1) / evaluation_batch;
-  Predictions predictions{std::vector<int32_t>(static_cast<size_t>(split.count())), 0};
+Predictions CpuEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count) {
+  const int64_t batches = (count + evaluation_batch - 1) / evaluation_batch;
+  Predictions predictions{std::vector<int32_t>(static_cast<size_t>(count)), 0};
   std::vector<double> losses(static_cast<size_t>(batches));
   std::vector<char> loaded(static_cast<size_t>(workers_));
   parallel_for(batches, workers_, [&](int64_t batch, int worker) {
@@ -119,12 +121,11 @@ Predictions CpuEngine::predict(const State& state, const Split& split) {
     auto& network = trainer(worker).network();
     if (loaded[static_cast<size_t>(worker)] == 0) network.load(state);
     loaded[static_cast<size_t>(worker)] = 1;
-    const int64_t first = batch * evaluation_batch;
-    predict_range(network, split, first, std::min(evaluation_batch, split.count() - first),
-                  predictions.classes.data() + first, losses[static_cast<size_t>(batch)]);
+    const int64_t place = batch * evaluation_batch;
+    predict_range(network, split, first + place, std::min(evaluation_batch, count - place),
+                  predictions.classes.data() + place, losses[static_cast<size_t>(batch)]);
   });
-  predictions.loss =
-      std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(std::max<int64_t>(split.count(), 1));
+  for (const double loss : losses) predictions.loss_sum += std::ldexp(std::round(std::ldexp(loss, 32)), -32);
   return predictions;
 }
 

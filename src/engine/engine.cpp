@@ -2,6 +2,7 @@
 
 #include "engines.h"
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/ranks.h"
 
 namespace fedgrab {
 
@@ -29,9 +30,7 @@ namespace {
                 "choose --device cpu, or data.cache_size = data.size and data.augment = crop+flip");
 }
 
-}  // namespace
-
-std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation) {
+std::unique_ptr<Engine> make_own_engine(const EngineParams& params, const Federation& federation) {
 #ifdef FEDGRAB_CUDA
   if (on_cuda(params)) {
     check_images(federation.data);
@@ -41,6 +40,20 @@ std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation
   on_cuda(params);  // may object
 #endif
   return make_cpu_engine(params, federation);
+}
+
+}  // namespace
+
+Predictions Engine::predict_part(const State& state, const Split& split, int64_t first, int64_t count) {
+  auto all = predict(state, split);
+  const auto start = all.classes.begin() + first;
+  // Whoever has the first sample tells the loss of them all.
+  return {{start, start + count}, first == 0 && count > 0 ? all.loss_sum : 0};
+}
+
+std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation) {
+  auto own = make_own_engine(params, federation);
+  return ranks().count() > 1 ? make_ranked_engine(std::move(own), federation) : std::move(own);
 }
 
 }  // namespace fedgrab

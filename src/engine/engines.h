@@ -7,6 +7,8 @@
 
 namespace fedgrab {
 
+/// Over the ranks of mpirun, each of which has an engine of its own.
+std::unique_ptr<Engine> make_ranked_engine(std::unique_ptr<Engine> own, const Federation& federation);
 std::unique_ptr<Engine> make_cpu_engine(const EngineParams& params, const Federation& federation);
 /// A device is there that the kernels run on.
 bool cuda_usable();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "fedgrab/core/error.h"
@@ -12,11 +13,13 @@
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/core/ranks.h"
 #include "fedgrab/core/stopwatch.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
 #include "fedgrab/experiment/summary.h"
+#include "fedgrab/model/safetensors.h"
 #include "fedgrab/prior/prior.h"
 #include "fedgrab/record/tensorboard.h"
 
@@ -77,6 +80,9 @@ class Experiment {
 
  private:
   void start_files();
+  /// Only the first rank writes; the others read what it found.
+  void start_own_files();
+  void follow_files();
   void restore();
   RoundRecord train_round(int64_t round);
   /// The same; interrupted, it leaves everything as it was before the round.
@@ -88,6 +94,10 @@ class Experiment {
   void write(const RoundRecord& record);
   void write_events(const RoundRecord& record);
   void save();
+  /// What the clients of the other ranks keep comes to the first one through files in the run directory.
+  void hand_in_clients() const;
+  void take_in_clients();
+  void check_agreement() const;
   bool out_of_patience() const;
   void save_best(const RoundRecord& record);
   Summary finish();
@@ -116,7 +126,8 @@ Experiment::Experiment(const Config& config, const RunOptions& options)
     : config_(with_absolute_paths(config)),
       options_(options),
       settings_(read_settings(config)),
-      clients_(options.directory.root / "clients", static_cast<int64_t>(settings_.engine.client_memory * 0x1.0p30)) {
+      clients_(options.directory.root / (ranks().first() ? "clients" : fmt::format("clients-{}", ranks().rank())),
+               static_cast<int64_t>(settings_.engine.client_memory * 0x1.0p30)) {
   if (settings_.eval.patience > 0 && settings_.data.validation <= 0)
     throw Error(Fault::usage, "eval.patience", "needs a validation split to watch", "set data.validation, 0.1 say");
   method_ = find_method(settings_.method).make(config_);
@@ -137,6 +148,23 @@ Experiment::Experiment(const Config& config, const RunOptions& options)
 }
 
 void Experiment::start_files() {
+  ranks().together([&] {
+    if (ranks().first()) start_own_files();
+  });
+  ranks().together([&] {
+    if (!ranks().first()) follow_files();
+  });
+}
+
+void Experiment::follow_files() {
+  if (options_.resume) restore();
+  // The others' clients go on elsewhere: what they kept here would be handed in as theirs, and be old.
+  const auto owners = owners_of(partition_, ranks().count());
+  clients_.keep_only([&](int64_t client) { return owners[static_cast<size_t>(client)] == ranks().rank(); });
+  records_ = options_.directory.read_metrics();
+}
+
+void Experiment::start_own_files() {
   const auto& directory = options_.directory;
   make_folder(directory.root);
   const bool known = options_.resume && directory.exists();
@@ -206,9 +234,41 @@ Population Experiment::population() const {
 
 void Experiment::save() {
   if (saved_round_ == state_.round) return;
-  save_checkpoint(options_.directory, card(), state_, method_->deployed(state_.global, state_.server), clients_,
-                  settings_.checkpoint.keep);
+  ranks().together([&] { hand_in_clients(); });
+  ranks().together([&] {
+    if (!ranks().first()) return;
+    take_in_clients();
+    save_checkpoint(options_.directory, card(), state_, method_->deployed(state_.global, state_.server), clients_,
+                    settings_.checkpoint.keep);
+  });
   saved_round_ = state_.round;
+}
+
+void Experiment::hand_in_clients() const {
+  if (ranks().first()) return;
+  const fs::path file = options_.directory.of_rank(ranks().rank());
+  save_safetensors(file, {clients_.in_memory(), {}});
+  clients_.link_files(RunDirectory::clients_of(file));
+}
+
+void Experiment::take_in_clients() {
+  for (int rank = 1; rank < ranks().count(); ++rank) {
+    const fs::path file = options_.directory.of_rank(rank);
+    clients_.take_in(load_safetensors(file).tensors, RunDirectory::clients_of(file));
+    fs::remove(file);
+    fs::remove_all(RunDirectory::clients_of(file));
+  }
+}
+
+/// Every rank applies the server's rule for itself. On other processors, or with another LibTorch, the bits could part
+/// without a sign.
+void Experiment::check_agreement() const {
+  if (ranks().count() == 1) return;
+  const auto bits = state_.global.flat.cpu().view(torch::kInt).to(torch::kLong).sum().item<int64_t>();
+  const auto all = ranks().exchange(std::to_string(bits));
+  if (std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end())
+    throw Error(Fault::other, "mpirun", fmt::format("the ranks have different models after round {}", state_.round),
+                "run them on machines of one kind, with the same program");
 }
 
 RoundRecord Experiment::train_or_take_back(int64_t round) {
@@ -252,6 +312,7 @@ RoundRecord Experiment::train_round(int64_t round) {
   record.phase_seconds["train"] = watch.lap();
   method_->server_rule(state_.global, sums, round, state_.server);
   state_.round = round;
+  check_agreement();
   record.phase_seconds["aggregate"] = watch.lap();
 
   double loss_sum = 0;
@@ -306,7 +367,7 @@ void Experiment::evaluate(RoundRecord& record) {
   const State deployed = method_->deployed(state_.global, state_.server);
   const auto test = engine_->predict(deployed, data.test);
   record.accuracy = score(test.classes, data.test.labels, prepared_.groups, data.classes());
-  record.test_loss = test.loss;
+  record.test_loss = test.loss();
   const bool shown = record.round % confusion_every == 0 || record.round == settings_.train.rounds;
   confusion_.clear();
   if (tensorboard_ && shown && data.classes() <= largest_confusion)
@@ -317,7 +378,7 @@ void Experiment::evaluate(RoundRecord& record) {
 }
 
 void Experiment::write(const RoundRecord& record) {
-  metrics_->append(to_json(record).dump());
+  if (metrics_) metrics_->append(to_json(record).dump());
   records_.push_back(record);
   if (tensorboard_) write_events(record);
 }
@@ -349,7 +410,7 @@ void Experiment::write_events(const RoundRecord& record) {
 }
 
 void Experiment::save_best(const RoundRecord& record) {
-  if (!record.validation) return;
+  if (!record.validation || !ranks().first()) return;
   if (summarise(records_, settings_.eval.criterion).best_round == record.round)
     save_model(options_.directory.root / "best.safetensors", card(), method_->deployed(state_.global, state_.server));
 }
@@ -377,7 +438,7 @@ Summary Experiment::finish() {
   save();
   const auto& data = prepared_.data;
   const State deployed = method_->deployed(state_.global, state_.server);
-  save_model(options_.directory.model(), card(), deployed);
+  if (ranks().first()) save_model(options_.directory.model(), card(), deployed);
   Summary summary = summarise(records_, settings_.eval.criterion);
   summary.groups = prepared_.groups;
   summary.class_names = data.class_names;
@@ -386,7 +447,7 @@ Summary Experiment::finish() {
     summary.confusion =
         confusion_matrix(engine_->predict(deployed, data.test).classes, data.test.labels, data.classes());
   summary.peak_memory_bytes = peak_memory();
-  write_atomically(options_.directory.summary(), to_json(summary).dump(1) + "\n");
+  if (ranks().first()) write_atomically(options_.directory.summary(), to_json(summary).dump(1) + "\n");
   return summary;
 }
 
@@ -395,7 +456,7 @@ Summary Experiment::run() {
   Progress progress(options_.label, settings_.train.rounds, state_.round, options_.quiet);
   try {
     while (state_.round < settings_.train.rounds && !out_of_patience()) {
-      throw_if_interrupted();
+      ranks().together([] { throw_if_interrupted(); });
       const RoundRecord record = train_or_take_back(state_.round + 1);
       write(record);
       save_best(record);
@@ -438,6 +499,10 @@ RunDirectory new_run_directory(const std::string& wanted, const Settings& settin
   return directory;
 }
 
-Summary run_experiment(const Config& config, const RunOptions& options) { return Experiment(config, options).run(); }
+Summary run_experiment(const Config& config, const RunOptions& options) {
+  std::unique_ptr<Experiment> experiment;
+  ranks().together([&] { experiment = std::make_unique<Experiment>(config, options); });
+  return experiment->run();
+}
 
 }  // namespace fedgrab

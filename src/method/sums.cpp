@@ -76,6 +76,27 @@ torch::Tensor OrderFreeSum::value() const {
   return values;
 }
 
+std::vector<int64_t> OrderFreeSum::fixed_point() const {
+  const std::lock_guard lock(guard_);
+  if (!device_total_.defined()) return total_;
+  const auto host = device_total_.cpu().contiguous();
+  return {host.data_ptr<int64_t>(), host.data_ptr<int64_t>() + host.numel()};
+}
+
+void OrderFreeSum::set_fixed_point(std::vector<int64_t> total) {
+  const std::lock_guard lock(guard_);
+  for (const int64_t sum : total)
+    if (std::abs(sum) >= fixed_limit) throw_not_finite();
+  total_ = std::move(total);
+  device_total_ = torch::Tensor();
+}
+
+std::vector<std::string> Sums::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, sum] : sums_) names.push_back(name);
+  return names;
+}
+
 void Sums::add(const std::string& name, const torch::Tensor& values, double weight) {
   OrderFreeSum* sum = nullptr;
   {

@@ -231,7 +231,7 @@ TEST(CpuEngine, PredictsTheSameWithAnyNumberOfWorkers) {
     const auto predictions =
         make_engine({.device = "cpu", .workers = workers}, federation)->predict(world.global, world.data.test);
     EXPECT_EQ(predictions.classes, expected.classes);
-    EXPECT_EQ(predictions.loss, expected.loss);
+    EXPECT_EQ(predictions.loss(), expected.loss());
   }
 
   std::vector<int64_t> everything(520);

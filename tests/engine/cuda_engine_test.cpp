@@ -175,7 +175,7 @@ TEST_P(CudaEngine, AnswersAsTheCpu) {
   const auto cpu = make_engine({.device = "cpu", .workers = 4}, federation)->predict(trained, world.data.test);
   const auto cuda = make_engine({.device = "cuda", .precision = "fp32"}, federation)->predict(trained, world.data.test);
   EXPECT_EQ(cuda.classes, cpu.classes);
-  EXPECT_NEAR(cuda.loss, cpu.loss, 1e-4 * cpu.loss);
+  EXPECT_NEAR(cuda.loss(), cpu.loss(), 1e-4 * cpu.loss());
 }
 
 TEST_P(CudaEngine, GivesTheSameBitsTwice) {

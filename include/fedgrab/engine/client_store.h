@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -36,6 +37,10 @@ class ClientStore {
   /// The reverse of both. Passes over tensors of other names. Throws Error(Fault::checkpoint) with `source` as the file
   /// at fault.
   void restore(const TensorMap& tensors, const std::filesystem::path& folder, const std::string& source);
+  /// Forgets the others.
+  void keep_only(const std::function<bool(int64_t client)>& wanted);
+  /// What another store gave by in_memory() and link_files(), over what is here of the same clients.
+  void take_in(const TensorMap& tensors, const std::filesystem::path& folder);
 
  private:
   struct Kept {

@@ -1,6 +1,7 @@
 /// Trains a cohort of clients for one round and evaluates a model. Knows nothing of methods beyond their interface.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -79,11 +80,19 @@ struct RoundTask {
   const Method& method;
   const TensorMap& server = no_tensors;  // the server's memory, for methods that send some of it
   bool evaluate_clients = false;
+  const std::vector<int64_t>* cohort = nullptr;  // all that train in the round, where `clients` are a rank's own
+
+  const std::vector<int64_t>& everyone() const { return cohort == nullptr ? clients : *cohort; }
 };
+
+constexpr int64_t evaluation_batch = 250;  // of the CPU, and the grain in which ranks share an evaluation
 
 struct Predictions {
   std::vector<int32_t> classes;  // the largest logit of each sample
-  double loss = 0;               // mean softmax cross-entropy
+  /// Softmax cross-entropy. On the CPU a sum of multiples of 2^-32, which a double adds exactly, in any order.
+  double loss_sum = 0;
+
+  double loss() const { return loss_sum / static_cast<double>(std::max<size_t>(classes.size(), 1)); }
 };
 
 class Engine {
@@ -94,11 +103,18 @@ class Engine {
   /// `store` for the caller to commit. Throws Interrupted when asked to stop.
   virtual std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) = 0;
   virtual Predictions predict(const State& state, const Split& split) = 0;
+  /// Of some samples in a row; where an engine cannot but do all, it cuts them out. `first` is a multiple of
+  /// evaluation_batch.
+  virtual Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count);
   virtual std::string describe() const = 0;
   /// Seconds of the last train() by phase, and the most device memory held so far; where an engine keeps count.
   virtual std::map<std::string, double> phase_seconds() const { return {}; }
   virtual int64_t peak_device_bytes() const { return 0; }
 };
+
+/// By client, the rank that trains it: the largest first, each to the rank that has least to do so far. A client stays
+/// with its rank, so that what it keeps never moves.
+std::vector<int> owners_of(const Partition& partition, int ranks);
 
 /// Whether make_engine() will take the GPU. Throws a usage Error where one is asked for and there is none.
 bool on_cuda(const EngineParams& params);

@@ -20,6 +20,9 @@ class OrderFreeSum {
   void add(const torch::Tensor& values, double weight);
   /// On the CPU.
   torch::Tensor value() const;
+  /// The sum itself, for whoever adds it to others.
+  std::vector<int64_t> fixed_point() const;
+  void set_fixed_point(std::vector<int64_t> total);
 
  private:
   void add_on_device(const torch::Tensor& values, double weight);
@@ -40,6 +43,11 @@ class Sums {
   void add(const std::string& name, const torch::Tensor& values, double weight);
   bool contains(const std::string& name) const { return sums_.contains(name); }
   torch::Tensor operator[](const std::string& name) const { return sums_.at(name).value(); }
+  std::vector<std::string> names() const;
+  std::vector<int64_t> fixed_point(const std::string& name) const { return sums_.at(name).fixed_point(); }
+  void set_fixed_point(const std::string& name, std::vector<int64_t> total) {
+    sums_[name].set_fixed_point(std::move(total));
+  }
 
  private:
   std::mutex guard_;

@@ -25,6 +25,8 @@ struct RunDirectory {
   static std::filesystem::path clients_of(std::filesystem::path checkpoint) {
     return checkpoint.replace_extension(".clients");
   }
+  /// Where a rank leaves what its clients keep, for the first rank to put into a checkpoint.
+  std::filesystem::path of_rank(int rank) const { return root / ("rank-" + std::to_string(rank) + ".safetensors"); }
   void remove_checkpoint(int64_t round) const;
 
   /// A run was started here.

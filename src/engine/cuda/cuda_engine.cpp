@@ -259,7 +259,7 @@ void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global,
 void CudaEngine::load(const RoundTask& task, const torch::Tensor& global, const torch::Tensor& common,
                       SlotTraining& group, Crew& crew, const ClientStore& store) {
   const c10::cuda::CUDAStreamGuard guard(group.stream());
-  const auto total = total_samples(task.clients, federation_.partition);
+  const auto total = total_samples(task.everyone(), federation_.partition);
   crew.counts.reserve(crew.places.size());
   crew.memories.reserve(crew.places.size());  // views refer to both
   if (task.method.wants_features()) load_for_evaluation(global);
@@ -390,7 +390,7 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
   });
   const auto host = classes.cpu();
   return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + split.count()},
-          loss.item<double>() / static_cast<double>(std::max<int64_t>(split.count(), 1))};
+          loss.item<double>()};
 }
 
 }  // namespace

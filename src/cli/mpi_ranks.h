@@ -1,0 +1,16 @@
+/// The ranks of mpirun, where it started this process and the program was built with MPI.
+#pragma once
+
+namespace fedgrab::cli {
+
+/// Joins them for the life of the process. Without mpirun nothing happens. Throws a usage Error where mpirun started a
+/// program that was built without.
+class MpiSession {
+ public:
+  MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  ~MpiSession();
+};
+
+}  // namespace fedgrab::cli
