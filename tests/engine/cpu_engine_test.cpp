@@ -247,7 +247,7 @@ TEST(CpuEngine, PredictsTheSameWithAnyNumberOfWorkers) {
     EXPECT_EQ(expected.classes[at], logits[i].argmax().item<int32_t>()) << "image " << i;
     loss -= logits[i].log_softmax(0)[world.data.test.labels[at]].item<double>() / 520;
   }
-  EXPECT_NEAR(expected.loss, loss, 1e-5);
+  EXPECT_NEAR(expected.loss(), loss, 1e-5);
 }
 
 TEST(CpuEngine, PredictingBetweenRoundsChangesNothing) {

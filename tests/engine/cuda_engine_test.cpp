@@ -257,7 +257,7 @@ TEST_P(CudaStreaming, GivesTheBitsOfResidentImages) {
   const auto answers = make_engine(params, federation)->predict(there.global, world.data.test);
   const auto answers_fed = make_engine(streamed, federation)->predict(there.global, world.data.test);
   EXPECT_EQ(answers_fed.classes, answers.classes);
-  EXPECT_EQ(answers_fed.loss, answers.loss);
+  EXPECT_EQ(answers_fed.loss(), answers.loss());
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, CudaStreaming,

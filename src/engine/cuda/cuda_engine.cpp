@@ -389,8 +389,7 @@ Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
     loss -= logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum();
   });
   const auto host = classes.cpu();
-  return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + split.count()},
-          loss.item<double>()};
+  return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + split.count()}, loss.item<double>()};
 }
 
 }  // namespace
