@@ -24,4 +24,6 @@ void catch_interrupts() {
 
 bool interrupted() { return flag != 0; }
 
+void set_interrupted(bool wanted) { flag = wanted ? 1 : 0; }
+
 }  // namespace fedgrab

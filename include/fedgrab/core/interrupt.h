@@ -8,6 +8,8 @@ struct Interrupted {};
 
 void catch_interrupts();
 bool interrupted();
+/// For a host program that looks after signals itself.
+void set_interrupted(bool wanted);
 inline void throw_if_interrupted() {
   if (interrupted()) throw Interrupted{};
 }

@@ -1,0 +1,1 @@
+"""Fed-GraB under Flower: the C++ core trains, Flower carries the weights."""

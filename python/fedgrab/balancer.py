@@ -1,0 +1,80 @@
+"""SGB, the self-adjusting gradient balancer, and DPA, the direct prior analyzer."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _core
+from ._config import text_of
+from ._memory import from_bytes, to_bytes
+
+
+class Balancer:
+    """One PID controller per class, which weighs positive against negative logit gradients (paper, Sec. 3.3).
+
+    `parameters` are those of `fedgrab params sgb`: form, kp, ki, kd (K_P, K_I, K_D), gamma, delta, zeta (γ, δ, ζ of φ), target (z),
+    clamp, mount, mount_classes, mount_tail. `seed` chooses the random numbers of the gate.
+    """
+
+    def __init__(self, classes: int, *, seed: int = 1, **parameters: Any) -> None:
+        self._core = _core.Balancer(classes, [(key, text_of(key, value)) for key, value in parameters.items()], seed)
+
+    def step(self, logits: ArrayLike, labels: ArrayLike, *, prior: ArrayLike | None = None,
+             exempt: ArrayLike | None = None) -> tuple[float, NDArray[Any]]:
+        """The plain loss of a batch and the re-weighted gradient of its logits, which the backward pass starts from.
+
+        logits: [batch, classes], float32 or float64, not copied. labels: [batch], integers.
+        prior: P, one number in 0 … 1 per class; a class is exempt in this step with that chance. exempt: the gate's decisions
+        themselves, one bool per class. With neither no class is exempt.
+        """
+        return self._core.step(logits, labels, prior, exempt)
+
+    @property
+    def positive(self) -> NDArray[np.float64]:
+        """G⁺, the collected magnitudes of re-weighted positive gradients, by class."""
+        return self._core.positive
+
+    @property
+    def negative(self) -> NDArray[np.float64]:
+        """G⁻, the same of negative gradients."""
+        return self._core.negative
+
+    @property
+    def delta(self) -> NDArray[np.float64]:
+        """Δ = G⁺ − G⁻."""
+        return self._core.delta
+
+    @property
+    def output(self) -> NDArray[np.float64]:
+        """u, what the controllers said in the last step."""
+        return self._core.output
+
+    @property
+    def beta(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """β⁺ = φ(u) and β⁻ = φ(−u), the weights of the last step before the gate."""
+        return self._core.beta
+
+    @property
+    def classes(self) -> int:
+        return self._core.classes
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+        return self._core.steps
+
+    def save(self) -> bytes:
+        """Everything it remembers; a restored balancer of the same parameters and seed goes on to the same bits."""
+        return to_bytes(self._core.memory())
+
+    def restore(self, state: bytes) -> None:
+        self._core.set_memory(from_bytes(state))
+
+
+def prior(weight: ArrayLike, scale: str = "span", *, span_min: float = 0.1) -> NDArray[Any]:
+    """DPA: P_j = h(‖w_j‖₂), read off the rows of a classifier's weight [classes, features] (paper, Sec. 3.2).
+
+    scale: `share` sums to 1, `max` has 1 as the largest, `span` lies on [span_min, 1], `rank` is geometric from 1 to span_min.
+    """
+    return _core.prior(weight, scale, span_min)

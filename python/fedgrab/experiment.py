@@ -1,0 +1,26 @@
+"""A whole experiment."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import _core
+from ._config import Config, resolve
+
+
+class Run(NamedTuple):
+    records: list[dict[str, Any]]  # one per round, the lines of metrics.jsonl
+    summary: dict[str, Any]
+    directory: Path
+
+
+def run(config: Config = {}, *, out: str | os.PathLike[str] = "", resume: bool = False, quiet: bool = True) -> Run:  # noqa: B006
+    """What `fedgrab run` does. `config` is a dictionary (`{"train": {"rounds": 5}}` or `{"train.rounds": 5}`) or a TOML file's path.
+
+    out: the run directory; empty: a new one under runs/. Ctrl-C saves the last finished round and raises KeyboardInterrupt;
+    `resume=True` continues there. quiet=False shows progress on stderr.
+    """
+    directory = Path(_core.run(resolve(config), os.fspath(out), resume, quiet))
+    records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    return Run(records, json.loads((directory / "summary.json").read_text()), directory)

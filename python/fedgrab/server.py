@@ -1,0 +1,38 @@
+"""The server of a federation."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _core
+from ._config import Config, resolve
+
+Weights = Mapping[str, ArrayLike] | Sequence[ArrayLike]
+
+
+def named(weights: Weights, names: Sequence[str]) -> dict[str, ArrayLike]:
+    """A list stands in the order of the model."""
+    if isinstance(weights, Mapping):
+        return dict(weights)
+    if len(weights) != len(names):
+        raise ValueError(f"weights: {len(weights)} arrays where the model has {len(names)}")
+    return dict(zip(names, weights))
+
+
+class Server:
+    """Where a run starts, and what its method does to an average. It needs no data: `shape` is that of an image, (channels, height, width).
+
+    Methods that need more between server and clients than averaged weights (SCAFFOLD, FedNova, …) are refused.
+    """
+
+    def __init__(self, config: Config = {}, *, classes: int, shape: tuple[int, int, int]) -> None:  # noqa: B006
+        self._core = _core.Server(resolve(config), classes, list(shape))
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """The global model: all that travels. What is frozen does not; every place makes it by itself."""
+        return self._core.weights()
+
+    def finish(self, average: Weights, round: int) -> dict[str, NDArray[np.float32]]:
+        """The new global model from the average of the clients' weights; with most methods it is the average."""
+        return self._core.finish(named(average, list(self._core.weights())), round)

@@ -1,0 +1,182 @@
+/// One place of a federation: it trains on weights it is given and hands new ones back.
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "arrays.h"
+#include "fedgrab/core/error.h"
+#include "fedgrab/experiment/checkpoint.h"
+#include "fedgrab/experiment/evaluation.h"
+#include "fedgrab/experiment/preparation.h"
+#include "interruptible.h"
+#include "module.h"
+#include "weights.h"
+
+namespace fedgrab::python {
+namespace {
+
+/// A place may lack a class that others have: its labels become those of the common list.
+void use_common_classes(Preparation& prepared, const std::vector<std::string>& common, const EvalParams& eval) {
+  auto& data = prepared.data;
+  std::vector<int32_t> place;
+  for (const auto& name : data.class_names) {
+    const auto found = std::find(common.begin(), common.end(), name);
+    if (found == common.end())
+      throw Error(Fault::data, data.name, fmt::format("holds a class {} that the federation does not know", name));
+    place.push_back(static_cast<int32_t>(found - common.begin()));
+  }
+  for (auto* split : {&data.train, &data.test, &prepared.validation})
+    for (auto& label : split->labels) label = place[static_cast<size_t>(label)];
+  data.class_names = common;
+  prepared.counts = class_counts(data.train.labels, prepared.samples, data.classes());
+  prepared.groups = group_classes(eval, prepared.counts, data.balanced);
+}
+
+class Client {
+ public:
+  /// `own`: all the data are this client's; else it holds its part of the partition. Below 0 it holds nothing and only
+  /// evaluates.
+  Client(const PythonConfig& given, int64_t client, bool own, const std::vector<std::string>& classes)
+      : config_(resolve(given)),
+        settings_(read_settings(config_)),
+        client_(client),
+        method_(find_method(settings_.method).make(config_)) {
+    interruptible([&] { load(own, classes); });
+    names_ = prepared_.data.class_names;
+  }
+
+  py::tuple train(const py::dict& weights, int64_t round) {
+    if (client_ < 0) throw py::value_error("client: this one only evaluates");
+    if (round < 1) throw py::value_error(fmt::format("round: expected 1 or more, got {}", round));
+    const auto lock = alone();
+    const State global = start_.clone();
+    assign_weights(global, weights);
+    State trained{global.model, {}};
+    const auto report = interruptible([&] {
+      const std::vector<int64_t> clients{client_};
+      Sums sums;
+      store_.discard();  // what an interrupted round left
+      auto reports =
+          engine_->train({.round = round, .clients = clients, .global = global, .method = *method_}, sums, store_);
+      if (reports.front().bytes_up != shared_bytes(*global.model))
+        throw Error(Fault::usage, "method.name", settings_.method + " sends more than its weights",
+                    "simulate it with run()");
+      store_.commit();
+      trained.flat = sums["state"];
+      return reports.front();
+    });
+    py::dict metrics;
+    metrics["loss"] = report.loss;
+    metrics["steps"] = report.steps;
+    return py::make_tuple(shared_weights(trained), samples(), metrics);
+  }
+
+  /// The JSON of `acc` in metrics.jsonl, and the loss.
+  py::tuple evaluate(const py::dict& weights) {
+    const State global = start_.clone();
+    assign_weights(global, weights);
+    const auto lock = alone();
+    const auto& test = prepared_.data.test;
+    const auto predicted = interruptible([&] { return engine_->predict(method_->deployed(global, {}), test); });
+    const auto accuracy = score(predicted.classes, test.labels, prepared_.groups, prepared_.data.classes());
+    return py::make_tuple(to_json(accuracy).dump(), predicted.loss(), test.count());
+  }
+
+  /// A file for `fedgrab predict`, `eval` and `export`.
+  void save_model(const py::dict& weights, const std::string& path) const {
+    const State global = start_.clone();
+    assign_weights(global, weights);
+    Config portable = config_;
+    portable.reset("engine.");
+    const Head& head = global.model->heads.front();
+    const auto& data = prepared_.data;
+    fedgrab::save_model(path,
+                        {.architecture = settings_.model.name,
+                         .input = data.shape(),
+                         .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
+                         .head_bias = head.bias,
+                         .head_scale = head.scale,
+                         .head_projected = head.projected,
+                         .class_names = data.class_names,
+                         .normalisation = data.normalisation,
+                         .round = settings_.train.rounds,
+                         .config = portable.to_toml()},
+                        method_->deployed(global, {}));
+  }
+
+  py::dict initial_weights() const { return shared_weights(start_.clone()); }
+  py::dict memory() const { return to_dict(store_.read(client_)); }
+  void set_memory(const py::dict& arrays) {
+    store_.write(client_, to_tensors(arrays));
+    store_.commit();
+  }
+  int64_t samples() const {
+    return client_ < 0 ? 0 : static_cast<int64_t>(partition_[static_cast<size_t>(client_)].size());
+  }
+  const std::vector<std::string>& class_names() const { return names_; }
+  py::tuple shape() const {
+    const auto shape = prepared_.data.shape();
+    return py::make_tuple(shape.channels, shape.height, shape.width);
+  }
+
+ private:
+  /// Waiting would have to be done without the GIL, and two rounds of one client at once are a mistake anyway.
+  std::unique_lock<std::mutex> alone() {
+    std::unique_lock lock(guard_, std::try_to_lock);
+    if (!lock) throw Error(Fault::other, "client", "is at work in another thread");
+    return lock;
+  }
+  void load(bool own, const std::vector<std::string>& classes) {
+    prepared_ = prepare(settings_);
+    if (!classes.empty()) use_common_classes(prepared_, classes, settings_.eval);
+    start_ = first_state(settings_, *method_, prepared_.data.shape(), prepared_.data.classes());
+    require_weights_only(*method_, settings_.method, start_);
+    if (own && client_ >= 0) {  // its number still chooses its random numbers
+      partition_.resize(static_cast<size_t>(client_) + 1);
+      partition_.back() = prepared_.samples;
+    } else if (client_ >= 0) {
+      partition_ = partition_samples(settings_, prepared_, method_->centralised());
+      if (client_ >= static_cast<int64_t>(partition_.size()))
+        throw Error(Fault::usage, "client",
+                    fmt::format("{} of a partition over {} clients", client_, partition_.size()),
+                    "they are counted from 0");
+    }
+    federation_ = std::make_unique<Federation>(Federation{prepared_.data, partition_, start_.model, settings_.train});
+    engine_ = make_engine(settings_.engine, *federation_);
+  }
+
+  Config config_;
+  Settings settings_;
+  int64_t client_;
+  std::unique_ptr<Method> method_;
+  Preparation prepared_;
+  std::vector<std::string> names_;
+  Partition partition_;
+  State start_;
+  std::unique_ptr<Federation> federation_;
+  std::unique_ptr<Engine> engine_;
+  ClientStore store_;
+  std::mutex guard_;
+};
+
+}  // namespace
+
+void bind_client(py::module_& module) {
+  using namespace py::literals;
+  py::class_<Client>(module, "Client")
+      .def(py::init<const PythonConfig&, int64_t, bool, const std::vector<std::string>&>(), "config"_a, "client"_a,
+           "own"_a, "classes"_a)
+      .def("train", &Client::train, "weights"_a, "round"_a)
+      .def("evaluate", &Client::evaluate, "weights"_a)
+      .def("save_model", &Client::save_model, "weights"_a, "path"_a)
+      .def("initial_weights", &Client::initial_weights)
+      .def("memory", &Client::memory)
+      .def("set_memory", &Client::set_memory, "arrays"_a)
+      .def_property_readonly("samples", &Client::samples)
+      .def_property_readonly("class_names", &Client::class_names)
+      .def_property_readonly("shape", &Client::shape);
+}
+
+}  // namespace fedgrab::python

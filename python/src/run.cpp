@@ -1,0 +1,30 @@
+/// A whole experiment, as `fedgrab run` does it.
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include "fedgrab/experiment/experiment.h"
+#include "interruptible.h"
+#include "module.h"
+
+namespace fedgrab::python {
+namespace {
+
+std::filesystem::path run(const PythonConfig& given, const std::string& out, bool resume, bool quiet) {
+  Config config = resolve(given);
+  RunOptions options{.directory = {out}, .resume = resume, .quiet = quiet};
+  if (resume && !out.empty() && options.directory.exists())
+    config = resumed_config(options.directory.config(), config);
+  else
+    options.directory = new_run_directory(out, read_settings(config));
+  interruptible([&] { run_experiment(config, options); });
+  return options.directory.root;
+}
+
+}  // namespace
+
+void bind_run(py::module_& module) {
+  using namespace py::literals;
+  module.def("run", &run, "config"_a, "out"_a, "resume"_a, "quiet"_a);
+}
+
+}  // namespace fedgrab::python

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Makes build/python-venv: the Python module on the libraries of a build folder (`python.sh [build/release]`; without one it
+# compiles them itself), and Flower. With nothing changed it does nothing and needs no network.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
+
+build=${1:-build/release}
+venv=build/python-venv
+flower=$(sed -n 's/.*"\(flwr[^"]*\)".*/\1/p' flower/pyproject.toml) # pinned there, once
+stamp=$venv/fedgrab.stamp
+newer() { find "$build/src" python include flower/pyproject.toml -newer "$stamp" \( -name '*.a' -o -path 'python/*' -o -path 'include/*' -o -path 'flower/*' \) -type f -print -quit 2>/dev/null; }
+if [[ -e $stamp && -z $(newer) ]]; then exit 0; fi
+
+options=()
+if [[ -e $build/src/experiment/libfedgrab_experiment.a ]]; then
+  phase libraries cmake --install "$build" --prefix "$PWD/build/python-prefix"
+  options=(-C "cmake.define.fedgrab_DIR=$PWD/build/python-prefix/lib/cmake/fedgrab")
+fi
+[[ -x $venv/bin/python ]] || phase venv python3 -m venv "$venv"
+touch "$venv/started" # what changes while this runs is newer
+phase flower "$venv/bin/pip" install "$flower" scikit-build-core pybind11
+# Not isolated: pybind11 in a new folder each time would have everything compiled again.
+phase module "$venv/bin/pip" install --no-build-isolation --force-reinstall --no-deps -C build-dir="$PWD/build/python" "${options[@]}" ./python
+"$venv/bin/python" -c "import fedgrab"
+mv "$venv/started" "$stamp"
