@@ -80,6 +80,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
 Error output_error() { return {Fault::other, "standard output", "cannot write all of it", "is the disk full?"}; }
 
 int run(int argc, char** argv) {
+  if (ranks().count() > 1 && (argc < 2 || std::string(argv[1]) != "run"))
+    throw Error(Fault::usage, "mpirun", "spreads one run over ranks, and nothing else", "mpirun -n R fedgrab run …");
   CLI::App app("Federated learning that does not forget the rare classes.", "fedgrab");
   build(app);
   try {

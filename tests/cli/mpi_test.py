@@ -72,6 +72,8 @@ class Ranks(Case):
     def test_an_error_of_all_is_told_once(self):
         text = self.train(3, "--set", "model.init=nothing.safetensors", "--out", "bad")
         self.assertEqual(1, text.count("fedgrab: "), text)
+        done = subprocess.run([MPIRUN, "-n", "2", PROGRAM, "sweep", "grid.toml"], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True)
+        self.assertEqual(1, done.stderr.count("spreads one run"), done.stderr)
 
 
 if __name__ == "__main__":
