@@ -14,12 +14,12 @@ if [[ -e $stamp && -z $(newer) ]]; then exit 0; fi
 options=()
 if [[ -e $build/src/experiment/libfedgrab_experiment.a ]]; then
   phase libraries cmake --install "$build" --prefix "$PWD/build/python-prefix"
-  options=(-C "cmake.define.fedgrab_DIR=$PWD/build/python-prefix/lib/cmake/fedgrab")
+  options=("--config-settings=cmake.define.fedgrab_DIR=$PWD/build/python-prefix/lib/cmake/fedgrab")
 fi
 [[ -x $venv/bin/python ]] || phase venv python3 -m venv "$venv"
 touch "$venv/started" # what changes while this runs is newer
 phase packages "$venv/bin/pip" install "$flower" scikit-build-core pybind11 tensorboard
 # Not isolated: pybind11 in a new folder each time would have everything compiled again.
-phase module "$venv/bin/pip" install --no-build-isolation --force-reinstall --no-deps -C build-dir="$PWD/build/python" "${options[@]}" ./python
+phase module "$venv/bin/pip" install --no-build-isolation --force-reinstall --no-deps --config-settings=build-dir="$PWD/build/python" "${options[@]}" ./python
 "$venv/bin/python" -c "import fedgrab"
 mv "$venv/started" "$stamp"
