@@ -88,21 +88,7 @@ class Client {
   void save_model(const py::dict& weights, const std::string& path) const {
     const State global = start_.clone();
     assign_weights(global, weights);
-    Config portable = config_;
-    portable.reset("engine.");
-    const Head& head = global.model->heads.front();
-    const auto& data = prepared_.data;
-    fedgrab::save_model(path,
-                        {.architecture = settings_.model.name,
-                         .input = data.shape(),
-                         .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
-                         .head_bias = head.bias,
-                         .head_scale = head.scale,
-                         .head_projected = head.projected,
-                         .class_names = data.class_names,
-                         .normalisation = data.normalisation,
-                         .round = settings_.train.rounds,
-                         .config = portable.to_toml()},
+    fedgrab::save_model(path, card_of(config_, prepared_.data, *global.model, settings_.train.rounds),
                         method_->deployed(global, {}));
   }
 

@@ -5,6 +5,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/experiment/settings.h"
 #include "fedgrab/model/safetensors.h"
 
 namespace fedgrab {
@@ -75,6 +76,21 @@ fs::path model_file(const fs::path& path) {
 }
 
 }  // namespace
+
+ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round) {
+  config.reset("engine.");
+  const Head& head = model.heads.front();
+  return {.architecture = read_settings(config).model.name,
+          .input = data.shape(),
+          .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
+          .head_bias = head.bias,
+          .head_scale = head.scale,
+          .head_projected = head.projected,
+          .class_names = data.class_names,
+          .normalisation = data.normalisation,
+          .round = round,
+          .config = config.to_toml()};
+}
 
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
                      const State& deployed, const ClientStore& clients, int64_t keep) {

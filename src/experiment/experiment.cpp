@@ -22,13 +22,13 @@
 #include "fedgrab/model/safetensors.h"
 #include "fedgrab/prior/prior.h"
 #include "fedgrab/record/tensorboard.h"
+#include "run_events.h"
 
 namespace fedgrab {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr int64_t largest_confusion = 200;
-constexpr int64_t largest_curves = 200;  // classes with a TensorBoard curve each
 constexpr int64_t confusion_every = 10;  // TensorBoard itself keeps ten images
 
 int64_t peak_memory() {
@@ -92,7 +92,6 @@ class Experiment {
   double by_own_shares(const ClientReport& report) const;
   void record_diagnostics(RoundRecord& record, const std::vector<ClientReport>& reports, const torch::Tensor& prior);
   void write(const RoundRecord& record);
-  void write_events(const RoundRecord& record);
   void save();
   /// What the clients of the other ranks keep comes to the first one through files in the run directory.
   void hand_in_clients() const;
@@ -101,7 +100,7 @@ class Experiment {
   bool out_of_patience() const;
   void save_best(const RoundRecord& record);
   Summary finish();
-  ModelCard card() const;
+  ModelCard card() const { return card_of(config_, prepared_.data, *state_.global.model, state_.round); }
   Population population() const;
   std::string progress_detail(const RoundRecord& record) const;
 
@@ -205,22 +204,6 @@ void Experiment::restore() {
   }
   saved_round_ = state_.round;
   if (!options_.quiet) note(fmt::format("resuming {} after round {}", options_.directory.root.string(), state_.round));
-}
-
-ModelCard Experiment::card() const {
-  Config portable = config_;
-  portable.reset("engine.");  // the same model has the same bytes, whoever trained it
-  const Head& head = state_.global.model->heads.front();
-  return {.architecture = settings_.model.name,
-          .input = prepared_.data.shape(),
-          .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
-          .head_bias = head.bias,
-          .head_scale = head.scale,
-          .head_projected = head.projected,
-          .class_names = prepared_.data.class_names,
-          .normalisation = prepared_.data.normalisation,
-          .round = state_.round,
-          .config = portable.to_toml()};
 }
 
 Population Experiment::population() const {
@@ -380,33 +363,7 @@ void Experiment::evaluate(RoundRecord& record) {
 void Experiment::write(const RoundRecord& record) {
   if (metrics_) metrics_->append(to_json(record).dump());
   records_.push_back(record);
-  if (tensorboard_) write_events(record);
-}
-
-void Experiment::write_events(const RoundRecord& record) {
-  const auto scalar = [&](const char* tag, const std::optional<double>& value) {
-    if (value) tensorboard_->add_scalar(tag, *value, record.round);
-  };
-  scalar("loss/train", record.loss);
-  scalar("loss/test", record.test_loss);
-  if (const auto& a = record.accuracy) {
-    scalar("accuracy/all", a->all);
-    scalar("accuracy/many", a->many);
-    scalar("accuracy/med", a->med);
-    scalar("accuracy/few", a->few);
-    scalar("accuracy/macro_f1", a->f1);
-    const auto& names = prepared_.data.class_names;
-    for (size_t c = 0; c < names.size() && prepared_.data.classes() <= largest_curves; ++c)
-      tensorboard_->add_scalar("class/" + names[c], a->per_class[c], record.round);
-  }
-  if (record.validation) scalar("accuracy/validation", record.validation->all);
-  scalar("accuracy/personal", record.personal);
-  if (record.prior) {
-    scalar("prior/l2", record.prior->l2);
-    scalar("prior/tail_hit", record.prior->tail_hit);
-  }
-  if (!confusion_.empty()) tensorboard_->add_image("confusion", confusion_image(confusion_), record.round);
-  tensorboard_->flush();
+  if (tensorboard_) write_events(*tensorboard_, record, prepared_.data.class_names, confusion_);
 }
 
 void Experiment::save_best(const RoundRecord& record) {

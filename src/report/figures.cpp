@@ -11,16 +11,14 @@
 #include "fedgrab/data/partition.h"
 #include "fedgrab/record/heat_map.h"
 #include "fedgrab/record/plot.h"
+#include "numbers.h"
 #include "thinning.h"
 
 namespace fedgrab {
 namespace {
 
-using Number = std::function<std::optional<double>(const RoundRecord&)>;
-
 constexpr size_t longest_name = 100;
 constexpr size_t most_columns = 60;  // of a map over rounds: more are too narrow for their labels
-constexpr double target = 0.55;      // of Few, the paper's
 
 /// A name for the files of each run, which every file system takes and no other run has.
 std::vector<std::string> file_names(std::span<const Run> runs) {
@@ -54,10 +52,6 @@ Panel by_run(std::span<const Run> runs, const std::string& label, bool share, co
   return panel;
 }
 
-Number of_accuracy(std::function<std::optional<double>(const Accuracy&)> pick) {
-  return [pick = std::move(pick)](const RoundRecord& r) { return r.accuracy ? pick(*r.accuracy) : std::nullopt; };
-}
-
 std::string accuracy(std::span<const Run> runs) {
   return plot("Accuracy by round",
               {by_run(runs, "All", true, of_accuracy([](const Accuracy& a) { return std::optional(a.all); })),
@@ -66,19 +60,15 @@ std::string accuracy(std::span<const Run> runs) {
                by_run(runs, "Few", true, of_accuracy([](const Accuracy& a) { return a.few; }))});
 }
 
-/// The first round whose Few reaches the target; a run that never does has no bar.
+/// A run that never reaches it has no bar.
 std::string rounds_to_target(std::span<const Run> runs) {
-  Panel panel{.y_label = "round"};
-  Series series{fmt::format("first round with Few at {}", target), {}, {}};
+  Panel panel{.y_label = "round", .series = {{"first round with Few at 0.55", {}, {}}}};
   for (const auto& run : runs) {
-    const auto reached = std::find_if(run.records.begin(), run.records.end(), [](const RoundRecord& r) {
-      return r.accuracy && r.accuracy->few.value_or(0) >= target;
-    });
-    series.x.push_back(static_cast<double>(panel.categories.size()));
-    series.y.push_back(reached == run.records.end() ? 0 : static_cast<double>(reached->round));
-    panel.categories.push_back(reached == run.records.end() ? run.name + " (never)" : run.name);
+    const int64_t reached = run.summary ? run.summary->few_round.value_or(0) : 0;
+    panel.series.front().x.push_back(static_cast<double>(panel.categories.size()));
+    panel.series.front().y.push_back(static_cast<double>(reached));
+    panel.categories.push_back(reached > 0 ? run.name : run.name + " (never)");
   }
-  panel.series.push_back(series);
   return plot("Rounds to the target", {panel});
 }
 

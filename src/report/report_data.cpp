@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "fedgrab/report/experiments.h"
+#include "numbers.h"
 #include "thinning.h"
 
 namespace fedgrab {
@@ -47,13 +48,6 @@ Json column(const Records& records, const Thinning& thinning, Pick pick) {
   Json values = Json::array();
   for (const size_t i : thinning.kept) values.push_back(rounded(pick(*records[i])));
   return values;
-}
-
-using Number = std::function<std::optional<double>(const RoundRecord&)>;
-
-/// An accuracy of the record, where it was evaluated.
-Number of_accuracy(std::function<std::optional<double>(const Accuracy&)> pick) {
-  return [pick = std::move(pick)](const RoundRecord& r) { return r.accuracy ? pick(*r.accuracy) : std::nullopt; };
 }
 
 const std::vector<std::pair<const char*, Number>>& group_numbers() {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fedgrab/core/parameters.h"
+#include "fedgrab/data/dataset.h"
 #include "fedgrab/engine/client_store.h"
 #include "fedgrab/model/state.h"
 #include "fedgrab/record/run_directory.h"
@@ -25,6 +27,9 @@ struct ModelCard {
   int64_t round = 0;
   std::string config;  // TOML of the run
 };
+
+/// Of a run's model after a round. The same model has the same card, whoever trained it: engine.* is left out.
+ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round);
 
 struct Checkpoint {
   int64_t round = 0;
