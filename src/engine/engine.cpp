@@ -23,19 +23,9 @@ bool on_cuda(const EngineParams& params) {
 
 namespace {
 
-/// What the CUDA engine's batches cannot do yet.
-[[maybe_unused]] void check_images(const Dataset& data) {
-  if (data.augmentation.resized_crop || data.train.images.margin > 0)
-    throw Error(Fault::usage, "engine.device", "cuda neither resizes crops nor takes them from larger images yet",
-                "choose --device cpu, or data.cache_size = data.size and data.augment = crop+flip");
-}
-
 std::unique_ptr<Engine> make_own_engine(const EngineParams& params, const Federation& federation) {
 #ifdef FEDGRAB_CUDA
-  if (on_cuda(params)) {
-    check_images(federation.data);
-    return make_cuda_engine(params, federation);
-  }
+  if (on_cuda(params)) return make_cuda_engine(params, federation);
 #else
   on_cuda(params);  // may object
 #endif

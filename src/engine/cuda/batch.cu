@@ -1,5 +1,6 @@
 /// Batches made on the device: the same samples, crops and flips as write_batch() on the CPU, from the same numbers.
 #include "device.cuh"
+#include "resized_crop.cuh"
 
 namespace fedgrab::cuda {
 namespace {
@@ -37,13 +38,16 @@ struct Place {
   }
 };
 
+/// Pixel (y, x) as the model sees the image; black where nothing is stored.
 template <class T>
 __device__ void write_pixel(const BatchSource& source, int64_t image, int y, int x, T* out) {
-  const bool inside = y >= 0 && x >= 0 && y < source.height && x < source.width;
-  const int64_t plane = int64_t{source.height} * source.width;
-  const uint8_t* const from = source.pixels + image * source.channels * plane + int64_t{y} * source.width + x;
+  const Stored stored(source);
+  y += source.margin;
+  x += source.margin;
+  const bool inside = y >= 0 && x >= 0 && y < stored.height && x < stored.width;
+  const uint8_t* const from = source.pixels + image * source.channels * stored.plane() + int64_t{y} * stored.width + x;
   for (int c = 0; c < channel_padding; ++c)
-    out[c] = from_float<T>(c < source.channels ? source.table[c * 256 + (inside ? from[c * plane] : 0)] : 0);
+    out[c] = from_float<T>(c < source.channels ? source.table[c * 256 + (inside ? from[c * stored.plane()] : 0)] : 0);
 }
 
 template <class T>
@@ -63,11 +67,15 @@ __global__ void gather(BatchSource source, RoundPlan plan, T* images, int64_t* l
   if (source.window > 0) image = (int64_t{*plan.step} % (2 * source.window) * plan.slots + slot) * plan.batch + at;
   const auto position = static_cast<uint32_t>(place.epoch * plan.samples[slot] + place.first + at);
   const uint4 words = philox({position, 0, *plan.round, static_cast<uint32_t>(plan.clients[slot])}, plan.augment_key);
+  T* const out = images + (int64_t{slot} * plan.batch + at) * source.height * source.width * channel_padding;
+  if (source.resized_crop) {
+    write_resized_crop(source, image, words, out);
+    return;
+  }
   const uint32_t choices = 2 * source.crop_padding + 1;
   const int dy = static_cast<int>(words.x % choices) - source.crop_padding;
   const int dx = static_cast<int>(words.y % choices) - source.crop_padding;
   const bool flip = source.flip && (words.z & 1U) != 0;
-  T* const out = images + (int64_t{slot} * plan.batch + at) * source.height * source.width * channel_padding;
   for (int pixel = threadIdx.x; pixel < source.height * source.width; pixel += threads) {
     const int y = pixel / source.width, x = pixel % source.width;
     write_pixel(source, image, y + dy, (flip ? source.width - 1 - x : x) + dx, out + int64_t{pixel} * channel_padding);
@@ -89,7 +97,7 @@ __global__ void draw(RoundPlan plan, int n, float* numbers) {
   const uint4 block = philox({static_cast<uint32_t>(i / 4), static_cast<uint32_t>(*plan.step), *plan.round,
                               static_cast<uint32_t>(plan.clients[slot])},
                              plan.gate_key);
-  numbers[int64_t{slot} * n + i] = static_cast<float>(word_of(block, i % 4) >> 8) * 0x1.0p-24F;
+  numbers[int64_t{slot} * n + i] = to_unit(word_of(block, i % 4));
 }
 
 __global__ void finish(const float* loss, const int32_t* counts, int slots, double* loss_sum, int32_t* first_bad,
@@ -111,12 +119,15 @@ void shuffle_keys(const RoundPlan& plan, uint64_t shuffle_key, int64_t* keys, cu
   check_launch("keys_of");
 }
 
+size_t resized_crop_memory(const BatchSource& source) { return filter_bytes(source); }
+
 void gather_batch(Precision precision, const BatchSource& source, const RoundPlan& plan, void* images, int64_t* labels,
                   float* mask, int32_t* counts, cudaStream_t stream) {
   by_precision(precision, [&](auto zero) {
     using T = decltype(zero);
-    gather<T><<<dim3(plan.batch, plan.slots), threads, 0, stream>>>(source, plan, static_cast<T*>(images), labels, mask,
-                                                                    counts);
+    const size_t shared = source.resized_crop ? resized_crop_memory(source) : 0;
+    gather<T><<<dim3(plan.batch, plan.slots), threads, shared, stream>>>(source, plan, static_cast<T*>(images), labels,
+                                                                         mask, counts);
     check_launch("gather");
   });
 }

@@ -101,7 +101,7 @@ class CudaEngine : public Engine {
     if (params.memory > 0) budget = std::min(budget, params.memory * 0x1.0p30);
     const auto each = static_cast<double>(slot_bytes(network_, federation.train,
                                                      largest_batch(federation.train, federation.partition),
-                                                     streamed_ ? federation.data.shape().size() : 0));
+                                                     streamed_ ? federation.data.train.images.stored().size() : 0));
     fit_ = static_cast<int64_t>(budget / each);
     if (fit_ < 1 && params.memory > 0)
       throw Error(Fault::usage, "engine.memory", fmt::format("one client needs {:.1f} GiB", each * 0x1.0p-30),

@@ -76,6 +76,9 @@ __device__ inline uint32_t word_of(uint4 block, int i) {
   return i == 0 ? block.x : i == 1 ? block.y : i == 2 ? block.z : block.w;
 }
 
+/// As fedgrab::to_unit.
+__device__ inline float to_unit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1.0p-24F; }
+
 /// One value of SGD with all its terms; returns the new weight.
 __device__ inline float sgd_update(float weight, float gradient, float& velocity, float lr, const SgdRule& rule,
                                    const float* start, const float* correction) {

@@ -1,5 +1,6 @@
 #include "device_images.h"
 
+#include "fedgrab/core/error.h"
 #include "fedgrab/data/batch.h"
 
 namespace fedgrab::cuda {
@@ -22,8 +23,13 @@ DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisatio
             static_cast<int>(shape.channels),
             static_cast<int>(shape.height),
             static_cast<int>(shape.width),
+            static_cast<int>(split.images.margin),
             static_cast<int>(augmentation.crop_padding),
-            augmentation.flip};
+            augmentation.flip,
+            augmentation.resized_crop};
+  if (source.resized_crop && resized_crop_memory(source) > size_t{48} << 10)
+    throw Error(Fault::usage, "data.cache_size", "images are stored too large for cuda to resize crops of them",
+                "choose a smaller data.cache_size, below 2,000, or --device cpu");
 }
 
 }  // namespace fedgrab::cuda

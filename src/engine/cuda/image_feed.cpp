@@ -9,7 +9,7 @@ namespace fedgrab::cuda {
 ImageFeed::ImageFeed(const Images& images, int64_t capacity)
     : images_(images),
       capacity_(capacity),
-      bytes_(images.shape.size()),
+      bytes_(images.stored().size()),
       pinned_(torch::empty({2 * capacity * bytes_}, torch::dtype(torch::kByte).pinned_memory(true))),
       device_(torch::empty({2 * capacity * bytes_}, torch::dtype(torch::kByte).device(torch::kCUDA))),
       copies_(c10::cuda::getStreamFromPool()) {

@@ -41,15 +41,16 @@ struct SgdRule {
 
 /// What the images of a step are made from.
 struct BatchSource {
-  const uint8_t* pixels;  // [image][channel][row][column]
+  const uint8_t* pixels;  // [image][channel][row][column], `margin` more rows and columns on every side
   /// 0: all images are there. Else only those of the current steps, in two halves of so many steps each:
   /// [half][step][slot][sample].
   int window;
   const int32_t* labels;
-  const float* table;  // [channel][256], normalised
-  int channels, height, width;
+  const float* table;           // [channel][256], normalised
+  int channels, height, width;  // what a model sees
+  int margin;
   int crop_padding;
-  bool flip;
+  bool flip, resized_crop;
 };
 
 /// The clients of the slots, for one round.
@@ -199,6 +200,8 @@ void shuffle_keys(const RoundPlan& plan, uint64_t shuffle_key, int64_t* keys, cu
 /// Images, labels, mask and counts of the slots' current batches.
 void gather_batch(Precision precision, const BatchSource& source, const RoundPlan& plan, void* images, int64_t* labels,
                   float* mask, int32_t* counts, cudaStream_t stream);
+/// Shared memory that takes, in bytes, where crops are resized; a device has 48 KiB at least.
+size_t resized_crop_memory(const BatchSource& source);
 /// Images first … first + count without augmentation, for evaluation; of the list `indices` where it is not null.
 void gather_plain(Precision precision, const BatchSource& source, const int32_t* indices, int64_t first, int count,
                   void* images, cudaStream_t stream);

@@ -206,7 +206,7 @@ __global__ void drop(NormShape s, const int32_t* counts, RoundPlan plan, int lay
       philox({static_cast<uint32_t>(layer) << 24 | static_cast<uint32_t>(place / 4), static_cast<uint32_t>(*plan.step),
               *plan.round, static_cast<uint32_t>(plan.clients[slot])},
              plan.dropout_key);
-  const float unit = static_cast<float>(word_of(words, static_cast<int>(place % 4)) >> 8) * 0x1.0p-24F;
+  const float unit = to_unit(word_of(words, static_cast<int>(place % 4)));
   const int64_t at = int64_t{slot} * s.batch * s.pixels * s.channels + item;
   output[at] = from_float<T>(unit < rate ? 0 : to_float(input[at]) * (1 / (1 - rate)));
 }
