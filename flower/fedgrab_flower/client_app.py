@@ -2,17 +2,25 @@
 `evaluated`, and nothing else."""
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
+from logging import ERROR
+from typing import Any
 
 import fedgrab
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.logger import log
 
 from .records import to_record, to_weights
 from .run_config import listed, parameters
 
 app = ClientApp()
 MEMORY = "fedgrab-memory"
+
+# What the centre may say of a place's own data: how it is read, never where, nor which part of it.
+OF_THE_CENTRE = {"data.name", "data.size", "data.channels", "data.augment", "data.mean", "data.std"}
+OF_THE_PLACE = ("data.", "longtail.", "partition.", "engine.", "model.init")
 
 
 @lru_cache(maxsize=16)  # a simulation asks the same process again and again
@@ -25,16 +33,25 @@ def client_of(context: Context) -> fedgrab.Client:
     part number `partition-id`."""
     node = context.node_config
     config = parameters(context)
-    config |= {key: value for key, value in node.items() if key.startswith("data.")}
     shared = "num-partitions" in node
     if shared:
         config["partition.clients"] = node["num-partitions"]
     elif "data.path" not in node:
         raise ValueError("this SuperNode knows of no data: give data.path, or partition-id and num-partitions, with --node-config")
+    else:
+        refuse_the_places(config)
+    config |= {key: value for key, value in node.items() if key.startswith(("data.", "engine."))}
     client = load(json.dumps(config), number_of(context), not shared, tuple(listed(context, "classes")))
     memory = context.state.config_records.get(MEMORY)
     client.restore(memory["bytes"] if memory else b"")
     return client
+
+
+def refuse_the_places(config: dict[str, Any]) -> None:
+    """A tail cut by the centre, say, would let it count classes."""
+    for key in config:
+        if key.startswith(OF_THE_PLACE) and key not in OF_THE_CENTRE:
+            raise ValueError(f"parameters: {key} is for each SuperNode to say, with --node-config")
 
 
 def number_of(context: Context) -> int:
@@ -60,11 +77,20 @@ def evaluated(content: RecordDict, context: Context) -> RecordDict:
     })
 
 
+def reply(work: Callable[[RecordDict, Context], RecordDict], message: Message, context: Context) -> Message:
+    """What went wrong stays here as well: it may name files, classes and counts, and Flower would send it."""
+    try:
+        return Message(work(message.content, context), reply_to=message)
+    except Exception:
+        log(ERROR, "this place could not do its part", exc_info=True)
+    raise RuntimeError("this place could not do its part; its own log says why")
+
+
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    return Message(trained(message.content, context), reply_to=message)
+    return reply(trained, message, context)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    return Message(evaluated(message.content, context), reply_to=message)
+    return reply(evaluated, message, context)

@@ -24,10 +24,9 @@ int report_of_rank(const std::string& message, int code) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// An error that all ranks have is told by the first.
+/// What all ranks know is told by the first.
 int report(const std::string& message, int code) {
-  if (!ranks().first() && (code == static_cast<int>(Fault::usage) || message.starts_with("rank "))) return code;
-  if (!ranks().first()) return report_of_rank(message, code);
+  if (!ranks().first()) return ranks().failed_together() ? code : report_of_rank(message, code);
   note(fmt::format("fedgrab: error: {}", message));
   return code;
 }
@@ -81,18 +80,35 @@ Error output_error() { return {Fault::other, "standard output", "cannot write al
 
 int run(int argc, char** argv) {
   if (ranks().count() > 1 && (argc < 2 || std::string(argv[1]) != "run"))
-    throw Error(Fault::usage, "mpirun", "spreads one run over ranks, and nothing else", "mpirun -n R fedgrab run …");
+    ranks().together([] {
+      throw Error(Fault::usage, "mpirun", "spreads one run over ranks, and nothing else", "mpirun -n R fedgrab run …");
+    });
   CLI::App app("Federated learning that does not forget the rare classes.", "fedgrab");
   build(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) throw usage_error(app, error);
-    app.exit(error);  // --help
+    if (error.get_exit_code() != 0) ranks().together([&] { throw usage_error(app, error); });
+    if (ranks().first()) app.exit(error);  // --help
   }
   // What was printed may still be in the buffer: that the disk is full shows only now.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw output_error();
   return 0;
+}
+
+int run_and_report(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    return report(error.what(), error.exit_code());
+  } catch (const Interrupted&) {
+    return 130;
+  } catch (const std::bad_alloc&) {
+    return report("memory: not enough of it (lower engine.workers or train.batch)", 1);
+  } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return report(output_error().what(), 1);
+    return report(Error(Fault::other, "unexpected", first_line(error.what())).what(), 1);
+  }
 }
 
 }  // namespace
@@ -103,15 +119,10 @@ int main(int argc, char** argv) {
   catch_interrupts();
   try {
     const cli::MpiSession session;
-    return cli::run(argc, argv);
+    const int code = cli::run_and_report(argc, argv);
+    if (code != 0 && !ranks().failed_together()) session.abandon(code);
+    return code;
   } catch (const Error& error) {
     return cli::report(error.what(), error.exit_code());
-  } catch (const Interrupted&) {
-    return 130;
-  } catch (const std::bad_alloc&) {
-    return cli::report("memory: not enough of it (lower engine.workers or train.batch)", 1);
-  } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) return cli::report(cli::output_error().what(), 1);
-    return cli::report(Error(Fault::other, "unexpected", cli::first_line(error.what())).what(), 1);
   }
 }

@@ -11,5 +11,6 @@ MpiSession::MpiSession() {
 }
 
 MpiSession::~MpiSession() = default;
+void MpiSession::abandon(int /*code*/) const {}
 
 }  // namespace fedgrab::cli

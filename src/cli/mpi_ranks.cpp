@@ -74,4 +74,8 @@ MpiSession::~MpiSession() {
   if (started_by_mpirun()) MPI_Finalize();
 }
 
+void MpiSession::abandon(int code) const {
+  if (started_by_mpirun()) MPI_Abort(MPI_COMM_WORLD, code);
+}
+
 }  // namespace fedgrab::cli

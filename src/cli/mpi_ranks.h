@@ -11,6 +11,9 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
   ~MpiSession();
+
+  /// Ends all ranks at once, where the others wait for this one and would wait for ever. Without mpirun nothing happens.
+  void abandon(int code) const;
 };
 
 }  // namespace fedgrab::cli

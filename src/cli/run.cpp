@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "accuracy_table.h"
 #include "commands.h"
@@ -37,19 +38,23 @@ bool asks_for_list(const ConfigFlags& flags) {
 }
 
 void run(const RunFlags& flags) {
-  if (asks_for_list(*flags.config)) return print_methods();
-  Config config = flags.config->resolve();
+  if (asks_for_list(*flags.config)) {
+    if (ranks().first()) print_methods();
+    return;
+  }
   RunOptions options{.directory = {flags.out}, .resume = flags.resume, .quiet = flags.quiet};
-  const bool known = flags.resume && !flags.out.empty() && options.directory.exists();
-  if (known) config = resumed_config(options.directory.config(), config);
+  std::optional<Config> config;
   std::string root;
   ranks().together([&] {
-    if (ranks().first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(config)).root.string();
+    const bool known = flags.resume && !flags.out.empty() && options.directory.exists();
+    config = flags.config->resolve();
+    if (known) config = resumed_config(options.directory.config(), *config);
+    if (ranks().first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(*config)).root.string();
   });
   options.directory.root = ranks().exchange(root).front();
   options.quiet = options.quiet || !ranks().first();
   try {
-    const Summary summary = run_experiment(config, options);
+    const Summary summary = run_experiment(*config, options);
     if (!ranks().first()) return;
     fmt::print("{}{}: model.safetensors{}, summary.json (next: fedgrab predict {} IMAGE)\n", summary_text(summary),
                options.directory.root.string(), summary.best_by_validation ? ", best.safetensors" : "",

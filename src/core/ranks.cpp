@@ -34,6 +34,7 @@ void Ranks::together(const std::function<void()>& work) {
     outcome = std::to_string(static_cast<int>(Fault::other)) + error.what();
   }
   const auto outcomes = exchange(outcome);
+  failed_together_ = std::any_of(outcomes.begin(), outcomes.end(), [](const auto& text) { return !text.empty(); });
   if (std::find(outcomes.begin(), outcomes.end(), interruption) != outcomes.end()) throw Interrupted{};
   for (size_t rank = 0; rank < outcomes.size(); ++rank)
     if (!outcomes[rank].empty())

@@ -395,7 +395,9 @@ Summary Experiment::finish() {
   save();
   const auto& data = prepared_.data;
   const State deployed = method_->deployed(state_.global, state_.server);
-  if (ranks().first()) save_model(options_.directory.model(), card(), deployed);
+  ranks().together([&] {
+    if (ranks().first()) save_model(options_.directory.model(), card(), deployed);
+  });
   Summary summary = summarise(records_, settings_.eval.criterion);
   summary.groups = prepared_.groups;
   summary.class_names = data.class_names;
@@ -404,7 +406,9 @@ Summary Experiment::finish() {
     summary.confusion =
         confusion_matrix(engine_->predict(deployed, data.test).classes, data.test.labels, data.classes());
   summary.peak_memory_bytes = peak_memory();
-  if (ranks().first()) write_atomically(options_.directory.summary(), to_json(summary).dump(1) + "\n");
+  ranks().together([&] {
+    if (ranks().first()) write_atomically(options_.directory.summary(), to_json(summary).dump(1) + "\n");
+  });
   return summary;
 }
 
@@ -415,8 +419,10 @@ Summary Experiment::run() {
     while (state_.round < settings_.train.rounds && !out_of_patience()) {
       ranks().together([] { throw_if_interrupted(); });
       const RoundRecord record = train_or_take_back(state_.round + 1);
-      write(record);
-      save_best(record);
+      ranks().together([&] {
+        write(record);
+        save_best(record);
+      });
       const int64_t every = settings_.checkpoint.every;
       if (every > 0 && record.round % every == 0) save();
       progress.update(record.round, progress_detail(record));

@@ -74,6 +74,24 @@ class Ranks(Case):
         self.assertEqual(1, text.count("fedgrab: "), text)
         done = subprocess.run([MPIRUN, "-n", "2", PROGRAM, "sweep", "grid.toml"], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True)
         self.assertEqual(1, done.stderr.count("spreads one run"), done.stderr)
+        self.assertEqual(1, self.train(3, "--help").count("--resume"))
+        self.assertEqual(1, self.train(3, "--rounds", "many").count("fedgrab: "))
+
+    def test_an_error_of_one_ends_all(self):
+        """A file that only some ranks see, a folder that goes away: told once, and nobody waits."""
+        (self.folder / "run.toml").write_text("")
+        elsewhere = f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] || cd /; exec {PROGRAM} run run.toml --out one'
+        done = subprocess.run([MPIRUN, "-n", "2", "sh", "-c", elsewhere], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(0, done.returncode)
+        self.assertRegex(done.stderr, "rank 1: run.toml")
+        job = self.start(2, "--rounds", 100000, "--set", "data.validation=0.2", "--out", "gone")
+        while not (self.folder / "gone/best.safetensors").exists():
+            self.assertIsNone(job.poll(), "ended by itself")
+            time.sleep(0.02)
+        shutil.rmtree(self.folder / "gone", ignore_errors=True)
+        out, err = job.communicate(timeout=60)
+        self.assertNotEqual(0, job.returncode)
+        self.assertEqual(1, err.count("fedgrab: error: "), err)
 
 
 if __name__ == "__main__":

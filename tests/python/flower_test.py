@@ -1,6 +1,7 @@
 """A real Flower deployment does what `fedgrab run` does, survives the loss of a node, and lets no stranger in."""
 
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import harness  # noqa: E402
 from federation import Federation, wait_for  # noqa: E402
 from fedgrab_flower import client_app  # noqa: E402
 from fedgrab_flower.records import to_record  # noqa: E402
-from flwr.app import ConfigRecord, Context, RecordDict  # noqa: E402
+from fedgrab_flower.strategy import make_strategy  # noqa: E402
+from flwr.app import ConfigRecord, Context, Error, Message, Metadata, MetricRecord, RecordDict  # noqa: E402
 
 NODES = 4
 PARAMETERS = {"method.name": "fedgrab", "data.per_class": 60, "data.test_per_class": 10, "train.local_epochs": 1, "train.seed": 3}
@@ -30,6 +32,12 @@ def distance(weights, reference):
     """Relative L2 over all that travels."""
     difference = sum(float(np.sum((weights[name].astype(float) - reference[name]) ** 2)) for name in weights)
     return np.sqrt(difference / sum(float(np.sum(reference[name].astype(float) ** 2)) for name in weights))
+
+
+def message_to(node, content):
+    """As a SuperLink delivers it."""
+    return Message(content, metadata=Metadata(run_id=1, message_id="", src_node_id=9, dst_node_id=node, reply_to_message_id="", group_id="",
+                                              created_at=time.time(), ttl=60, message_type="train", src_task_id=1, dst_task_id=None))
 
 
 class Place(harness.Case):
@@ -64,9 +72,75 @@ class Place(harness.Case):
         tested = client_app.evaluated(RecordDict({"arrays": reply["arrays"]}), context)
         self.assertEqual(2, tested["metrics"]["num-examples"])
 
+    def test_the_centre_learns_nothing_of_its_data(self):
+        """Neither by an error, which names a file here, nor by asking for a part of it."""
+        harness.write_image_folder(self.folder / "images", classes=("red", "green"))
+        (self.folder / "images" / "red" / "Jane Doe.png").write_bytes(b"not an image")
+        own = {"data.path": str(self.folder / "images")}
+        context = self.context(own, classes="red,green", parameters="data.name=folder data.size=16")
+        start = to_record(fedgrab.Server(classes=2, shape=(3, 16, 16)).weights())
+        asked = message_to(5, RecordDict({"arrays": start, "config": ConfigRecord({"server-round": 1})}))
+        for work in (client_app.train, client_app.evaluate):
+            with self.assertRaises(RuntimeError) as failure, self.assertLogs("flwr") as logged:
+                work(asked, context)
+            self.assertNotRegex(repr(failure.exception), "Jane|red|images")
+            self.assertIsNone(failure.exception.__context__)
+            self.assertIn("Jane Doe", "".join(logged.output))
+        for key in ("longtail.factor=1", "data.path=/etc", "data.validation=0.5", "partition.clients=3", "model.init=x", "engine.workers=1"):
+            with self.assertRaisesRegex(ValueError, "each SuperNode"):
+                client_app.client_of(self.context(own, classes="red,green", parameters=f"data.name=folder {key}"))
+
     def test_without_data_it_says_so(self):
         with self.assertRaisesRegex(ValueError, "knows of no data"):
             client_app.client_of(self.context({}))
+
+
+class Centre(unittest.TestCase):
+    """A strategy by itself: one place must not spoil the round of all."""
+
+    def setUp(self):
+        self.server = fedgrab.Server(classes=3, shape=(3, 16, 16))
+        self.strategy = make_strategy("FedAvg", self.server, nodes=3, quorum=2, evaluate=False)
+        self.asked = [message_to(node, RecordDict()) for node in (1, 2, 3)]
+        self.strategy.asked = {1, 2, 3}
+
+    def replies(self, last=None, change=None, samples=4, loss=1.0):
+        """Of three places; the third is what is asked for."""
+        for node, asked in enumerate(self.asked, 1):
+            if node == 3 and last is not None:
+                yield Message(last, reply_to=asked)
+                continue
+            weights = {name: values + node for name, values in self.server.weights().items()}
+            if node == 3 and change:
+                change(weights)
+            spoilt = node == 3
+            yield Message(RecordDict({"arrays": to_record(weights),
+                                      "metrics": MetricRecord({"num-examples": samples if spoilt else 4, "loss": loss if spoilt else 1.0}),
+                                      "place": ConfigRecord({"number": node})}), reply_to=asked)
+
+    def test_a_bad_reply_is_left_out_and_named(self):
+        name = "conv1.weight"
+        def spoil(value):
+            return lambda weights: weights.update({name: value(weights[name])})
+
+        for say, bad in {"not finite": {"change": spoil(lambda w: w * np.nan)}, "another network": {"change": spoil(lambda w: w[:1])},
+                         "of another": {"change": lambda weights: weights.pop(name)}, "on nothing": {"samples": -5},
+                         "or a loss": {"loss": float("nan")}, "its own log": {"last": Error(code=2, reason="x")},
+                         "did not answer": {"last": Error(code=5, reason="x")}}.items():
+            first_two = next(iter(self.server.weights().values())) + 1.5
+            with self.assertLogs("flwr", "WARNING") as logged:
+                arrays, _ = self.strategy.aggregate_train(1, self.replies(**bad))
+            self.assertRegex(logged.output[0], f"node 3 .*{say}.*; going on with 2 of 3")
+            np.testing.assert_allclose(next(iter(arrays.values())).numpy(), first_two, rtol=1e-6)
+
+    def test_too_few_end_the_run(self):
+        with self.assertRaisesRegex(RuntimeError, "1 places trained, the quorum is 2"):
+            self.strategy.aggregate_train(1, list(self.replies())[:1])
+
+    def test_strategies_that_do_not_fit(self):
+        for name in ("FedXgbBagging", "QFedAvg", "Nothing"):
+            with self.assertRaisesRegex(ValueError, f"strategy: .*{name}"):
+                make_strategy(name, self.server, nodes=3, quorum=2, evaluate=False)
 
 
 class Deployment(harness.Case):

@@ -26,6 +26,11 @@ class Ranks {
   /// Does the work. Where it fails on a rank it fails on all: with Interrupted if one was interrupted, else with the
   /// Error of the lowest rank that has one.
   void together(const std::function<void()>& work);
+  /// True once that has failed: every rank knows, and none is waiting for another.
+  bool failed_together() const { return failed_together_; }
+
+ private:
+  bool failed_together_ = false;
 };
 
 /// One process until another is set, which the command line does at its start.
