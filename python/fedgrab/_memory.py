@@ -19,5 +19,5 @@ def from_bytes(state: bytes) -> dict[str, np.ndarray]:
     try:
         with np.load(io.BytesIO(state), allow_pickle=False) as arrays:
             return dict(arrays)
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(f"state: not what save() gave ({error})") from None

@@ -56,6 +56,8 @@ class Balancer {
     }
     torch::Tensor exempt;
     if (!exempt_given.is_none()) {
+      if (objective_.params().mount != "all")
+        throw py::value_error("exempt: says by itself which classes go free; leave mount at all");
       const auto array = as_array(exempt_given);
       if (array.dtype().kind() != 'b')
         throw py::type_error("exempt: expected bool, got " + std::string(py::str(array.dtype())));
@@ -99,9 +101,12 @@ class Balancer {
       if (found->second.scalar_type() != torch::kDouble || !found->second.isfinite().all().item<bool>())
         throw py::value_error("state: " + name + " is not finite float64");
     }
-    if (!tensors.contains("steps")) throw py::value_error("state: not that of a balancer, steps is missing");
+    const auto steps = tensors.find("steps");
+    if (steps == tensors.end() || steps->second.numel() != 1 || steps->second.scalar_type() != torch::kLong ||
+        steps->second.item<int64_t>() < 0)
+      throw py::value_error("state: not that of a balancer, steps is missing or not a count");
     const std::lock_guard one_at_a_time(guard_);
-    steps_ = tensors.at("steps").item<int64_t>();
+    steps_ = steps->second.item<int64_t>();
     for (auto& [name, own] : memory_) own.copy_(tensors.at(name));
   }
   int64_t classes() const { return classes_; }
@@ -110,15 +115,18 @@ class Balancer {
  private:
   LogitLoss advance(LogitBatch& batch, const torch::Tensor& exempt) {
     const torch::NoGradGuard no_graph;
-    const auto step = static_cast<uint32_t>(steps_++);
-    if (!exempt.defined()) {
-      batch.randoms = {Random(seed_, Purpose::gate, 0, 0, step)};
-      return objective_(batch, memory_);
+    LogitLoss result;
+    if (exempt.defined()) {
+      auto state = BalancedObjective::state_in(memory_, {classes_}, torch::kCPU);
+      const auto weights = control(objective_.params(), state);
+      const auto [loss, gradient] = objective_.params().form == "softmax" ? softmax_loss(batch) : sigmoid_loss(batch);
+      result = {loss, balance(gradient, weights, exempt, state)};
+    } else {
+      batch.randoms = {Random(seed_, Purpose::gate, 0, 0, static_cast<uint32_t>(steps_))};
+      result = objective_(batch, memory_);
     }
-    auto state = BalancedObjective::state_in(memory_, {classes_}, torch::kCPU);
-    const auto weights = control(objective_.params(), state);
-    const auto [loss, gradient] = objective_.params().form == "softmax" ? softmax_loss(batch) : sigmoid_loss(batch);
-    return {loss, balance(gradient, weights, exempt, state)};
+    ++steps_;
+    return result;
   }
 
   int64_t classes_;

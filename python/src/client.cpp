@@ -10,6 +10,7 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
+#include "fedgrab/objective/balancer.h"
 #include "interruptible.h"
 #include "module.h"
 #include "weights.h"
@@ -17,21 +18,21 @@
 namespace fedgrab::python {
 namespace {
 
-/// A place may lack a class that others have: its labels become those of the common list.
-void use_common_classes(Preparation& prepared, const std::vector<std::string>& common, const EvalParams& eval) {
-  auto& data = prepared.data;
-  std::vector<int32_t> place;
-  for (const auto& name : data.class_names) {
-    const auto found = std::find(common.begin(), common.end(), name);
-    if (found == common.end())
-      throw Error(Fault::data, data.name, fmt::format("holds a class {} that the federation does not know", name));
-    place.push_back(static_cast<int32_t>(found - common.begin()));
+/// What a balancer would trip over.
+void require_memory(const TensorMap& memory, int64_t classes) {
+  TensorMap balancer;
+  BalancedObjective::state_in(balancer, {classes}, torch::kCPU);
+  bool balanced = false;
+  for (const auto& [name, values] : memory) {
+    balanced = balanced || balancer.contains(name);
+    if (!values.is_floating_point() || !values.isfinite().all().item<bool>())
+      throw py::value_error("state: " + name + " holds what is not a finite number");
   }
-  for (auto* split : {&data.train, &data.test, &prepared.validation})
-    for (auto& label : split->labels) label = place[static_cast<size_t>(label)];
-  data.class_names = common;
-  prepared.counts = class_counts(data.train.labels, prepared.samples, data.classes());
-  prepared.groups = group_classes(eval, prepared.counts, data.balanced);
+  if (!balanced) return;
+  for (const auto& [name, own] : balancer)
+    if (const auto found = memory.find(name); found == memory.end() || found->second.sizes() != own.sizes() ||
+                                              found->second.scalar_type() != own.scalar_type())
+      throw py::value_error(fmt::format("state: not that of a client with {} classes, see {}", classes, name));
 }
 
 class Client {
@@ -95,7 +96,9 @@ class Client {
   py::dict initial_weights() const { return shared_weights(start_.clone()); }
   py::dict memory() const { return to_dict(store_.read(client_)); }
   void set_memory(const py::dict& arrays) {
-    store_.write(client_, to_tensors(arrays));
+    const auto memory = to_tensors(arrays);
+    require_memory(memory, prepared_.data.classes());
+    store_.write(client_, memory);
     store_.commit();
   }
   int64_t samples() const {
@@ -115,8 +118,7 @@ class Client {
     return lock;
   }
   void load(bool own, const std::vector<std::string>& classes) {
-    prepared_ = prepare(settings_);
-    if (!classes.empty()) use_common_classes(prepared_, classes, settings_.eval);
+    prepared_ = prepare(settings_, classes);
     start_ = first_state(settings_, *method_, prepared_.data.shape(), prepared_.data.classes());
     require_weights_only(*method_, settings_.method, start_);
     if (own && client_ >= 0) {  // its number still chooses its random numbers

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
+#include <limits>
+
 #include "arrays.h"
 #include "fedgrab/experiment/preparation.h"
 #include "interruptible.h"
@@ -57,7 +59,8 @@ py::list partition_labels(const PythonConfig& config, const py::object& labels_g
   const auto labels = integer_tensor(as_array(labels_given), "labels");
   if (labels.dim() != 1 || labels.numel() == 0)
     throw py::value_error("labels: expected shape [samples], got " + shape_text(labels.sizes().vec()));
-  if (labels.min().item<int64_t>() < 0) throw py::value_error("labels: negative");
+  if (labels.min().item<int64_t>() < 0 || labels.max().item<int64_t>() >= std::numeric_limits<int32_t>::max())
+    throw py::value_error("labels: not all within 0 … 2147483646");
   const auto narrow = labels.to(torch::kInt).contiguous();
   const std::span<const int32_t> values(narrow.data_ptr<int32_t>(), static_cast<size_t>(narrow.numel()));
   std::vector<int64_t> samples(values.size());

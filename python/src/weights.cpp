@@ -59,6 +59,8 @@ void assign_weights(const State& state, const py::dict& weights) {
       throw py::value_error(
           fmt::format("{}: expected shape {}, got {}", p.name, shape_text(p.shape), shape_text(values.sizes().vec())));
     state.view(p).copy_(values);
+    if (!state.view(p).isfinite().all().item<bool>())
+      throw py::value_error(p.name + ": not all within what float32 holds");
     ++known;
   });
   if (weights.size() != known)

@@ -12,7 +12,8 @@ class MpiSession {
   MpiSession& operator=(const MpiSession&) = delete;
   ~MpiSession();
 
-  /// Ends all ranks at once, where the others wait for this one and would wait for ever. Without mpirun nothing happens.
+  /// Ends all ranks at once, where the others wait for this one and would wait for ever. Without mpirun nothing
+  /// happens.
   void abandon(int code) const;
 };
 

@@ -67,10 +67,8 @@ std::vector<ClassFolder> classes_in(const fs::path& folder) {
 }
 
 void check_classes(const fs::path& folder, const std::vector<ClassFolder>& classes) {
-  if (classes.size() < 2)
-    throw Error(Fault::data, folder.string(),
-                fmt::format("holds {} class folders, at least 2 are needed", classes.size()),
-                "expected one folder of images per class");
+  if (classes.empty())
+    throw Error(Fault::data, folder.string(), "holds no class folders", "expected one folder of images per class");
 }
 
 Sources split_by_folder(const fs::path& root) {
@@ -99,13 +97,12 @@ Sources split_by_seed(const fs::path& root, double test_fraction, uint64_t seed)
   Sources sources;
   for (size_t label = 0; label < classes.size(); ++label) {
     const auto& [name, files] = classes[label];
-    if (files.size() < 2)
-      throw Error(Fault::data, (root / name).string(), "holds one image, but one is needed to train and one to test",
-                  "add images, or split into train/ and test/ yourself");
     const auto for_test = test_share(files.size(), test_fraction, seed, label);
     for (size_t i = 0; i < files.size(); ++i) (for_test[i] ? sources.test : sources.train).add(files[i], label);
     sources.class_names.push_back(name);
   }
+  if (sources.test.files.empty())
+    throw Error(Fault::data, root.string(), "no class holds two images, one to train and one to test", "add images");
   return sources;
 }
 

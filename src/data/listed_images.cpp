@@ -57,14 +57,14 @@ Lists split_list(std::vector<ListedImage> list, const fs::path& file, double tes
   std::vector<bool> tested(list.size());
   size_t label = 0;
   for (const auto& [name, members] : of_class) {
-    if (members.size() < 2)
-      throw Error(Fault::data, file.string(), fmt::format("lists one image of class {}, but two are needed", name),
-                  "one to train and one to test; or give a folder with a train and a test list");
     const auto share = test_share(members.size(), test_fraction, seed, label++);
     for (size_t k = 0; k < members.size(); ++k) tested[members[k]] = share[k];
   }
   Lists lists;
   for (size_t i = 0; i < list.size(); ++i) (tested[i] ? lists.test : lists.train).push_back(std::move(list[i]));
+  if (lists.test.empty())
+    throw Error(Fault::data, file.string(), "lists no class with two images, one to train and one to test",
+                "give a folder with a train and a test list");
   return lists;
 }
 

@@ -1,8 +1,12 @@
 #include "fedgrab/experiment/preparation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
 #include "fedgrab/experiment/evaluation.h"
 
@@ -43,11 +47,30 @@ std::vector<int64_t> hold_out(std::vector<int64_t>& samples, std::span<const int
   return held;
 }
 
+void use_common_classes(Dataset& data, const std::vector<std::string>& common) {
+  if (std::set(common.begin(), common.end()).size() != common.size())
+    throw Error(Fault::usage, "classes", "name a class twice");
+  std::vector<int32_t> place;
+  for (const auto& name : data.class_names) {
+    const auto found = std::find(common.begin(), common.end(), name);
+    if (found == common.end())
+      throw Error(Fault::data, data.name, fmt::format("holds a class {} that the federation does not know", name));
+    place.push_back(static_cast<int32_t>(found - common.begin()));
+  }
+  for (auto* split : {&data.train, &data.test})
+    for (auto& label : split->labels) label = place[static_cast<size_t>(label)];
+  data.class_names = common;
+}
+
 }  // namespace
 
-Preparation prepare(const Settings& settings) {
+Preparation prepare(const Settings& settings, const std::vector<std::string>& federation) {
   Preparation p;
   p.data = load_dataset(settings.data, settings.seed());
+  if (!federation.empty()) use_common_classes(p.data, federation);
+  if (p.data.classes() < 2)
+    throw Error(Fault::data, settings.data.path, "holds one class, at least 2 are needed",
+                "a folder of images: one folder per class");
   const auto& labels = p.data.train.labels;
   p.samples = sample_long_tail(settings.longtail, labels, p.data.classes(), p.data.balanced, settings.seed());
   if (settings.data.validation > 0) {

@@ -161,11 +161,12 @@ LogitLoss BalancedObjective::evaluate(const LogitBatch& batch, TensorMap& memory
   auto shape = batch.logits.sizes().vec();
   shape.erase(shape.end() - 2);
   auto state = state_in(memory, shape, batch.logits.device());
+  const auto exempt = draw_exempt(params_, batch);  // may object, and then nothing has changed
   // A slot without a sample takes no step; its gradient is 0, so its collectors stay as they are too.
   const auto active = batch.mask.defined() ? batch.mask.amax(-1, true) > 0 : torch::Tensor();
   const auto weights = control(params_, state, active);
   auto [loss, gradient] = plain_loss(params_, batch);
-  return {loss, balance(gradient, weights, draw_exempt(params_, batch), state)};
+  return {loss, balance(gradient, weights, exempt, state)};
 }
 
 }  // namespace fedgrab

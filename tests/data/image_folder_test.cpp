@@ -81,9 +81,17 @@ TEST_F(SeededSplit, FollowsTheSeed) {
   EXPECT_NE(firsts(read(0.25, 1).test), firsts(read(0.25, 2).test));
 }
 
-TEST_F(SeededSplit, NeedsTwoImagesOfAClass) {
+TEST_F(SeededSplit, TrainsWithALoneImage) {
   folder.write("eel/1.pgm", grey(1));
-  expect_refused(folder, {folder.path("eel"), "one image"});
+  EXPECT_EQ(class_counts(read(0.9, 1).train.labels, 3).back(), 1);
+  EXPECT_EQ(class_counts(read(0.9, 1).test.labels, 3).back(), 0);
+}
+
+TEST(ImageFolder, HasSomethingToTestOn) {
+  const ScratchFolder folder;
+  folder.write("ant/1.pgm", grey(1));
+  folder.write("eel/1.pgm", grey(1));
+  expect_refused(folder, {folder.path(), "no class holds two images"});
 }
 
 TEST(ImageFolder, IsColourUnlessEveryImageIsGrey) {
@@ -137,11 +145,9 @@ TEST(ImageFolder, NamesTheEmptyClass) {
   expect_refused(folder, {folder.path("c"), "no images"});
 }
 
-TEST(ImageFolder, NeedsTwoClasses) {
+TEST(ImageFolder, NeedsClasses) {
   const ScratchFolder folder;
-  expect_refused(folder, {folder.path(), "0 class folders"});
-  folder.write("a/1.pgm", grey(1));
-  expect_refused(folder, {folder.path(), "1 class folders"});
+  expect_refused(folder, {folder.path(), "no class folders"});
   expect_error(Fault::data, [&] { read_image_folder(folder.path("nowhere"), 0, 0, 0.2, 0); },
                {folder.path("nowhere"), "not a folder"});
 }

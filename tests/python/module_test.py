@@ -1,6 +1,7 @@
 """The module as its users meet it: golden traces, exceptions, memory, and beside PyTorch."""
 
 import gc
+import io
 import json
 import os
 import resource
@@ -150,6 +151,13 @@ class Complaints(unittest.TestCase):
         with self.assertRaises(ValueError):
             balancer.step(logits * np.nan, labels)
         self.assertEqual(before, balancer.save())
+        tail = fedgrab.Balancer(3, mount="tail", mount_tail=1)
+        before = tail.save()
+        with self.assertRaisesRegex(ValueError, "tail needs a prior"):
+            tail.step(logits, labels)
+        with self.assertRaisesRegex(ValueError, "leave mount at all"):
+            tail.step(logits, labels, exempt=[True] * 3)
+        self.assertEqual(before, tail.save())
 
     def test_of_parameters_have_the_words_of_the_core(self):
         for message, call in (
@@ -168,9 +176,29 @@ class Complaints(unittest.TestCase):
             fedgrab.run({"train.lr": {0.1}})
 
     def test_of_states(self):
-        for state in (b"", b"nonsense", fedgrab.Balancer(4).save()):
+        def changed(state, **arrays):
+            file = io.BytesIO()
+            np.savez(file, **dict(np.load(io.BytesIO(state))) | arrays)
+            return file.getvalue()
+
+        ours, one = fedgrab.Balancer(3).save(), io.BytesIO()
+        np.save(one, np.ones(3))
+        for state in (b"", b"nonsense", one.getvalue(), fedgrab.Balancer(4).save(), changed(ours, steps=np.array([1, 2])),
+                      changed(ours, steps=np.array([-1])), changed(ours, steps=np.array([np.nan]))):
             with self.subTest(state[:8]), self.assertRaises(ValueError):
                 fedgrab.Balancer(3).restore(state)
+        client = fedgrab.Client(TINY)
+        client.train(client.initial_weights(), 1)
+        theirs = client.save()
+        for wrong in ({"sgb.error": np.zeros(3)}, {"sgb.error": np.full(10, np.nan)}, {"sgb.error": np.zeros(10, np.int64)}):
+            with self.subTest(wrong), self.assertRaisesRegex(ValueError, "state: .*sgb.error"):
+                client.restore(changed(theirs, **wrong))
+        self.assertEqual(theirs, client.save())
+
+    def test_of_weights_beyond_float32(self):
+        client = fedgrab.Client(TINY)
+        with self.assertRaisesRegex(ValueError, "float32"):
+            client.evaluate({name: values.astype(float) + 1e300 for name, values in client.initial_weights().items()})
 
 
 class Federated(unittest.TestCase):
@@ -252,6 +280,13 @@ class Federated(unittest.TestCase):
         self.assertEqual(6, client.train(start, 1).samples)
         with self.assertRaisesRegex(fedgrab.Error, "a class ill that the federation does not know"):
             fedgrab.Client(config, own_data=True, classes=["dying", "well"])
+        with self.assertRaisesRegex(ValueError, "a class twice"):
+            fedgrab.Client(config, own_data=True, classes=[*names, "ill"])
+        for file in [*(self.folder / "well").iterdir(), *sorted((self.folder / "ill").iterdir())[2:]]:
+            file.unlink()
+        (self.folder / "well").rmdir()
+        alone = fedgrab.Client(config, own_data=True, classes=names)
+        self.assertEqual(1, alone.train(start, 1).samples)
 
     def test_data_are_not_copied(self):
         data = fedgrab.load_data(TINY)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "fedgrab/experiment/settings.h"
@@ -17,7 +18,8 @@ struct Preparation {
   Groups groups;
 };
 
-Preparation prepare(const Settings& settings);
+/// `federation`: the names of all its classes, where this place may lack some; its labels become theirs.
+Preparation prepare(const Settings& settings, const std::vector<std::string>& federation = {});
 
 /// One client holding everything where the method is centralised.
 Partition partition_samples(const Settings& settings, const Preparation& prepared, bool centralised);
