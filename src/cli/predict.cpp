@@ -4,8 +4,9 @@
 #include "commands.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/data/batch.h"
-#include "fedgrab/data/image.h"
+#include "fedgrab/data/load.h"
 #include "fedgrab/experiment/checkpoint.h"
+#include "fedgrab/experiment/settings.h"
 #include "fedgrab/model/network.h"
 
 namespace fedgrab::cli {
@@ -18,10 +19,8 @@ struct PredictFlags {
   bool json = false;
 };
 
-torch::Tensor probabilities(Network& network, const ModelCard& card, const std::string& path) {
-  Image image = with_channels(read_image(path), card.input.channels);
-  image = resize(image, card.input.height, card.input.width);
-  const Images one = Images::own(card.input, std::move(image.bytes));
+torch::Tensor probabilities(Network& network, const ModelCard& card, const DataParams& data, const std::string& path) {
+  const Images one = read_alone(path, data, card.input);
   auto input = torch::empty({1, card.input.channels, card.input.height, card.input.width});
   const int64_t first = 0;
   write_batch(one, {&first, 1}, card.normalisation, input.data_ptr<float>());
@@ -32,9 +31,12 @@ void predict(const PredictFlags& flags) {
   const LoadedModel loaded = load_model(flags.model);
   Network network(loaded.state.model);
   network.load(loaded.state);
+  Config config{full_schema()};
+  config.load_toml_text(loaded.card.config, flags.model);
+  const DataParams data = read_settings(config).data;
   const auto& names = loaded.card.class_names;
   for (const auto& path : flags.images) {
-    const auto [values, classes] = probabilities(network, loaded.card, path)
+    const auto [values, classes] = probabilities(network, loaded.card, data, path)
                                        .topk(std::min<int64_t>(flags.top, static_cast<int64_t>(names.size())));
     Json json{{"image", path}, {"classes", Json::array()}};
     std::string line = path;

@@ -169,6 +169,18 @@ const ListedSet* find_listed_set(std::string_view name) {
   return found == listed_sets.end() ? nullptr : &*found;
 }
 
+bool made_of_lists(const DataParams& params) {
+  return params.name == "list" || find_listed_set(params.name) != nullptr;
+}
+
+int64_t stored_side(const DataParams& params, int64_t size) {
+  const int64_t side = params.cache_size > 0 ? params.cache_size : size + size / 14 * 2;
+  if (side < size || (side - size) % 2 != 0)
+    throw Error(Fault::usage, "data.cache_size", fmt::format("{} does not fit data.size {}", side, size),
+                "it must be larger by an even number, or equal");
+  return side;
+}
+
 Listing read_listing(const DataParams& params, uint64_t seed) {
   const Lists lists = read_lists(params, seed);
   const fs::path path = params.path;
@@ -193,8 +205,8 @@ fs::path cache_folder(const DataParams& params) {
 }
 
 std::optional<ListedFiles> check_listed_files(const DataParams& params, uint64_t seed) {
+  if (!made_of_lists(params)) return std::nullopt;
   const ListedSet* set = find_listed_set(params.name);
-  if (set == nullptr && params.name != "list") return std::nullopt;
   const Listing listing = read_listing(params, seed);
   ListedFiles found;
   found.train = static_cast<int64_t>(listing.train.files.size());
@@ -208,11 +220,7 @@ std::optional<ListedFiles> check_listed_files(const DataParams& params, uint64_t
 
 Dataset read_listed_images(const DataParams& params, uint64_t seed) {
   const int64_t size = params.size > 0 ? params.size : 224;
-  // 256 for 224, as is usual; the same share elsewhere.
-  const int64_t side = params.cache_size > 0 ? params.cache_size : size + size / 14 * 2;
-  if (side < size || (side - size) % 2 != 0)
-    throw Error(Fault::usage, "data.cache_size", fmt::format("{} does not fit data.size {}", side, size),
-                "it must be larger by an even number, or equal");
+  const int64_t side = stored_side(params, size);
   Listing listing = read_listing(params, seed);
 
   Dataset data;

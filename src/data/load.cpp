@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/data/image.h"
 #include "listed_images.h"
 
 namespace fedgrab {
@@ -26,7 +27,7 @@ Dataset read_by_name(const DataParams& params, uint64_t seed) {
   if (params.name == "idx") return read_idx(path_of(params));
   if (params.name == "folder")
     return read_image_folder(path_of(params), params.size, params.channels, params.test_fraction, seed);
-  if (params.name == "list" || find_listed_set(params.name) != nullptr) {
+  if (made_of_lists(params)) {
     path_of(params);
     return read_listed_images(params, seed);
   }
@@ -77,6 +78,18 @@ Dataset load_dataset(const DataParams& params, uint64_t seed) {
   override_channels(data.normalisation.mean, params.mean, "data.mean", true);
   override_channels(data.normalisation.std, params.std, "data.std", false);
   return data;
+}
+
+Images read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input) {
+  if (!made_of_lists(params)) {
+    Image image = resize(with_channels(read_image(path), input.channels), input.height, input.width);
+    return Images::own(input, std::move(image.bytes));
+  }
+  const int64_t side = stored_side(params, input.height);
+  Image image = with_channels(centre_square(read_image(path, side), side), input.channels);
+  Images one = Images::own(input, std::move(image.bytes));
+  one.margin = (side - input.height) / 2;
+  return one;
 }
 
 }  // namespace fedgrab

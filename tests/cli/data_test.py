@@ -39,6 +39,16 @@ class Lists(Case):
         self.assertEqual(before, [cache.read_bytes() for cache in caches])
         self.assertEqual(metrics(self.folder / "first")[0]["loss"], metrics(self.folder / "second")[0]["loss"])
 
+    def test_predicts_what_it_was_trained_on(self):
+        """A wide image is cut to its middle, as in training, not squeezed."""
+        self.fedgrab("run", *self.flags, "--clients", 2, "--rounds", 3, "--out", "out", "--quiet")
+        wide, middle = self.folder / "wide.ppm", self.folder / "middle.ppm"
+        row = bytes([220, 40, 40]) * 20 + bytes([40, 220, 60]) * 16 + bytes([220, 40, 40]) * 20
+        wide.write_bytes(b"P6 56 16 255\n" + row * 16)
+        write_ppm(middle, [40, 220, 60], size=16)
+        said = [json.loads(line)["classes"] for line in self.fedgrab("predict", "out", wide, middle, "--json").splitlines()]
+        self.assertEqual(said[0], said[1])
+
     def test_info(self):
         (self.folder / "scans" / "4.ppm").write_bytes(b"")
         text = self.fedgrab("data", "info", *self.flags)

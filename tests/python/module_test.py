@@ -301,12 +301,12 @@ class Federated(unittest.TestCase):
         ticks = []
         done = threading.Event()
         ticker = threading.Thread(target=lambda: [ticks.append(done.wait(0.001)) for _ in iter(done.is_set, True)])
-        client = fedgrab.Client(TINY, 0)
+        client = fedgrab.Client({**TINY, "train.local_epochs": 5}, 0)
         ticker.start()
         client.train(client.initial_weights(), 1)
         done.set()
         ticker.join()
-        self.assertGreater(len(ticks), 5)
+        self.assertGreater(len(ticks), 1, "the interpreter stood still")
 
     def test_ctrl_c_ends_a_run_and_it_can_be_resumed(self):
         out = self.folder / "long"

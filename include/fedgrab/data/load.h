@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,6 +73,9 @@ std::optional<ListedFiles> check_listed_files(const DataParams& params, uint64_t
 
 /// Throws Error(Fault::data) naming the file at fault.
 Dataset load_dataset(const DataParams& params, uint64_t seed);
+
+/// One image file by itself, as the data set's own are read and cut, for a model with this input.
+Images read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input);
 
 // The readers. Each fills everything but the user's overrides of augmentation and normalisation.
 Dataset make_shapes(int64_t train_per_class, int64_t test_per_class, uint64_t seed);
