@@ -301,7 +301,7 @@ class Federated(unittest.TestCase):
         ticks = []
         done = threading.Event()
         ticker = threading.Thread(target=lambda: [ticks.append(done.wait(0.001)) for _ in iter(done.is_set, True)])
-        client = fedgrab.Client({**TINY, "train.local_epochs": 5}, 0)
+        client = fedgrab.Client({**TINY, "train": {"local_epochs": 20}}, 0)
         ticker.start()
         client.train(client.initial_weights(), 1)
         done.set()
