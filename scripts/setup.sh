@@ -8,7 +8,7 @@ tools=(c++:g++ cmake:cmake ninja:ninja-build ccache:ccache node:nodejs npm:npm p
 libraries=(libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libjpeg-dev libpng-dev zlib1g-dev libcurl4-openssl-dev libssl-dev libcpp-httplib-dev libopenmpi-dev)
 case "${1:-}" in
   "") ;;
-  test) tools+=(clang-format:clang-format python3:python3 chromium:chromium mpirun:openmpi-bin openssl:openssl ssh-keygen:openssh-client) libraries+=(libgtest-dev python3-venv python3-dev) ;;
+  test) tools+=(clang-format:clang-format python3:python3 chromium:chromium mpirun:openmpi-bin openssl:openssl ssh-keygen:openssh-client) libraries+=(libgtest-dev python3-venv python3-dev python3-torch) ;;
   lint) tools+=(clang-format:clang-format clang-tidy:clang-tidy) ;;
   *) echo "usage: scripts/setup.sh [test|lint]" >&2 && exit 2 ;;
 esac
