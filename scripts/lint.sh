@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 scripts/setup.sh lint
 phase format scripts/format.sh --check
 # A build tree of its own, because clang cannot read GCC's precompiled header.
-phase lint-tree cmake --preset release -B build/lint -DFEDGRAB_TESTS=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+phase lint-tree cmake --preset release -B build/lint -DFEDGRAB_TESTS=OFF -DFEDGRAB_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
 
 tidy() {
   clang-tidy -p build/lint --quiet --extra-arg=-Wno-unknown-warning-option \
