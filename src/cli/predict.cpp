@@ -24,7 +24,11 @@ torch::Tensor probabilities(Network& network, const ModelCard& card, const DataP
   auto input = torch::empty({1, card.input.channels, card.input.height, card.input.width});
   const int64_t first = 0;
   write_batch(one, {&first, 1}, card.normalisation, input.data_ptr<float>());
-  return network.forward(input).logits.front().softmax(1)[0];
+  auto result = network.forward(input).logits.front().softmax(1)[0];
+  if (!result.isfinite().all().item<bool>())
+    throw Error(Fault::checkpoint, path, "the model answers with what is not a number",
+                "it diverged in training: lower train.lr, or train longer");
+  return result;
 }
 
 void predict(const PredictFlags& flags) {
@@ -46,7 +50,8 @@ void predict(const PredictFlags& flags) {
       line += fmt::format("\t{} {:.3f}", name, p);
       json["classes"].push_back({{"name", name}, {"probability", p}});
     }
-    fmt::print("{}\n", flags.json ? json.dump() : line);
+    // A file name may hold any bytes.
+    fmt::print("{}\n", flags.json ? json.dump(-1, ' ', false, Json::error_handler_t::replace) : line);
   }
 }
 

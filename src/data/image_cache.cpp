@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
 
@@ -88,7 +89,11 @@ class CacheFile {
         start_((sizeof(Header) + count * sizeof(Record) + page - 1) / page * page),
         size_(start_ + count * image_bytes) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor_ < 0) refuse(errno);
+    if (descriptor_ < 0 && (errno == EACCES || errno == EROFS)) {  // somebody else's, to be read if it is finished
+      writable_ = false;
+      descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    }
+    if (descriptor_ < 0) refuse(writable_ ? errno : EACCES);
   }
   CacheFile(const CacheFile&) = delete;
   CacheFile& operator=(const CacheFile&) = delete;
@@ -111,9 +116,13 @@ class CacheFile {
     if (::fstat(descriptor_, &status) != 0) refuse(errno);
     if (static_cast<size_t>(status.st_size) != size_) return false;
     if (memory_ != nullptr) return true;
-    memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    memory_ = ::mmap(nullptr, size_, writable_ ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor_, 0);
     if (memory_ == MAP_FAILED) memory_ = nullptr, refuse(errno);
     return true;
+  }
+
+  void require_writable() const {
+    if (!writable_) refuse(EACCES);
   }
 
   /// Takes the room at once: a mapped file that runs out of it later would kill the process.
@@ -144,7 +153,7 @@ class CacheFile {
   [[noreturn]] void refuse(int code) const {
     const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
     throw Error(Fault::other, path_.string(), fmt::format("cannot keep decoded images here: {}", std::strerror(code)),
-                full ? fmt::format("{:.1f} GB are needed; choose another folder with data.cache or a smaller "
+                full ? fmt::format("{:.2g} GB are needed; choose another folder with data.cache or a smaller "
                                    "data.cache_size",
                                    static_cast<double>(size_) * 1e-9)
                      : "choose another folder with data.cache");
@@ -153,6 +162,7 @@ class CacheFile {
   fs::path path_;
   size_t count_, image_bytes_, start_, size_;
   int descriptor_ = -1;
+  bool writable_ = true;
   void* memory_ = nullptr;
 };
 
@@ -174,8 +184,14 @@ class Builder {
   /// True when there is nothing to do.
   bool finished() { return exists() && cache_.header().settled == 1 && open_places(!rules_.skip_bad).empty(); }
 
+  /// True where every image is what was written.
+  bool intact() {
+    return finished() && damaged([](Record&) {}) == 0;
+  }
+
   /// Gives back how many files it decoded.
   int64_t build(bool verified) {
+    cache_.require_writable();
     if (!exists()) cache_.make(key_);
     if (verified || cache_.header().settled == 0) verify();
     const auto open = open_places(true);
@@ -207,21 +223,27 @@ class Builder {
     return open;
   }
 
-  /// Forgets the images whose bytes are not those that were written.
-  void verify() {
+  /// Calls `visit` for the images whose bytes are not those that were written, and counts them.
+  template <class Visit>
+  int64_t damaged(Visit visit) {
     const auto records = cache_.records();
-    std::atomic<int64_t> damaged = 0;
+    std::atomic<int64_t> count = 0;
     PatientProgress progress("checking decoded images", static_cast<int64_t>(records.size()));
     parallel_for(static_cast<int64_t>(records.size()), available_cores(), [&](int64_t place, int) {
       throw_if_interrupted();
       Record& record = records[static_cast<size_t>(place)];
       progress.step();
       if (record.found != Found::image || checksum(cache_.image(static_cast<size_t>(place))) == record.checksum) return;
-      record.found = Found::nothing;
-      ++damaged;
+      visit(record);
+      ++count;
     });
-    if (damaged > 0)
-      note(fmt::format("{}: {} decoded images were damaged and are made again", rules_.name, damaged.load()));
+    return count;
+  }
+
+  /// Forgets them.
+  void verify() {
+    const int64_t count = damaged([](Record& record) { record.found = Found::nothing; });
+    if (count > 0) note(fmt::format("{}: {} decoded images were damaged and are made again", rules_.name, count));
   }
 
   void decode(const std::vector<size_t>& open) {
@@ -237,7 +259,10 @@ class Builder {
     cache_.sync();
     cache_.header().settled = 1;
     cache_.sync();
-    if (!reasons_.empty()) write_atomically(reasons_file_, fmt::format("{}\n", fmt::join(reasons_, "\n")));
+    if (reasons_.empty())
+      fs::remove(reasons_file_);
+    else
+      write_atomically(reasons_file_, fmt::format("{}\n", fmt::join(reasons_, "\n")));
   }
 
   void decode_one(size_t place) {
@@ -258,11 +283,17 @@ class Builder {
       record.width = static_cast<uint16_t>(std::min<int64_t>(source.shape.width * source.reduced, UINT16_MAX));
       record.found = Found::image;
     } catch (const Error& error) {
-      if (!rules_.skip_bad) throw;
-      record.found = Found::bad_file;
-      const std::lock_guard lock(guard_);
-      reasons_.insert(error.what());
+      leave_out(record, error);
+    } catch (const std::bad_alloc&) {
+      leave_out(record, Error(Fault::data, file.string(), "takes more memory than there is"));
     }
+  }
+
+  void leave_out(Record& record, const Error& error) {
+    if (!rules_.skip_bad) throw error;
+    record.found = Found::bad_file;
+    const std::lock_guard lock(guard_);
+    reasons_.insert(error.what());
   }
 
   /// Images lie one after the other: a bad file leaves its place to the last good one. A function of which files are
@@ -304,7 +335,7 @@ SourceSizes sizes_of(std::span<const Record> records) {
   for (const Record& record : records)
     if (record.found == Found::image) sizes.emplace_back(record.height, record.width);
   std::sort(sizes.begin(), sizes.end(),
-            [](const auto& a, const auto& b) { return a.first * a.second < b.first * b.second; });
+            [](const auto& a, const auto& b) { return int64_t{a.first} * a.second < int64_t{b.first} * b.second; });
   if (sizes.empty()) return {};
   const auto shape = [](const auto& size) { return ImageShape{3, size.first, size.second}; };
   return {shape(sizes.front()), shape(sizes[sizes.size() / 2]), shape(sizes.back())};
@@ -323,13 +354,17 @@ CachedImages cache_images(std::span<const fs::path> files, const CacheRules& rul
   int64_t decoded = 0;
   bool verify = rules.verify;
   for (bool told = false;;) {
-    if (cache->try_lock(LOCK_SH) && !verify && builder.finished()) break;
+    if (cache->try_lock(LOCK_SH)) {
+      if (verify && builder.intact()) verify = false;  // beside whoever else reads it
+      if (!verify && builder.finished()) break;
+    }
     if (cache->try_lock(LOCK_EX)) {
       decoded += builder.build(verify);
       verify = false;
       continue;  // to read it beside others, who may have come between
     }
-    if (!told) note(fmt::format("{}: waiting for another process that uses it", path.string()));
+    if (!told)
+      note(fmt::format("{}: images are to be decoded anew; waiting until no other process uses it", path.string()));
     told = true;
     throw_if_interrupted();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -63,8 +63,22 @@ std::vector<std::string> split_fields(std::string_view line, char separator) {
   return fields;
 }
 
+/// Where the first byte lies that is no part of UTF-8; npos where all are.
+size_t find_no_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t more = lead < 0x80 ? 0 : lead >= 0xC2 && lead < 0xE0 ? 1 : lead >= 0xE0 && lead < 0xF0 ? 2 : 3;
+    if (more == 3 && (lead < 0xF0 || lead > 0xF4)) return i;
+    for (size_t k = 1; k <= more; ++k)
+      if (i + k >= text.size() || (static_cast<unsigned char>(text[i + k]) & 0xC0U) != 0x80U) return i;
+    i += more + 1;
+  }
+  return std::string_view::npos;
+}
+
 struct Columns {
   char separator;
+  size_t count;
   size_t path, label;
   std::optional<size_t> client;
 };
@@ -82,13 +96,17 @@ std::optional<Columns> read_columns(std::string_view line) {
       return std::nullopt;
     };
     const auto path = find({"path", "image", "image_id", "file"}), label = find({"label", "class"});
-    if (path && label) return Columns{separator, *path, *label, find({"client", "user", "user_id"})};
+    if (path && label) return Columns{separator, names.size(), *path, *label, find({"client", "user", "user_id"})};
   }
   return std::nullopt;
 }
 
 ListedImage read_row(std::string_view line, const Columns& columns, const fs::path& file, size_t number) {
-  const auto fields = split_fields(line, columns.separator);
+  auto fields = split_fields(line, columns.separator);
+  while (fields.size() > columns.count && fields.back().empty()) fields.pop_back();
+  if (fields.size() > columns.count)
+    throw at_line(file, number, fmt::format("has {} fields, the first line {}", fields.size(), columns.count),
+                  fmt::format("put a field that holds a {} into double quotes", columns.separator));
   const auto field = [&](size_t column, const char* what) {
     if (column >= fields.size() || fields[column].empty())
       throw at_line(file, number, fmt::format("has no {}", what), "each row needs every named column");
@@ -114,6 +132,10 @@ std::vector<ListedImage> read_image_list(const fs::path& file) {
   const std::string whole = read_text(file);
   std::string_view text = whole;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // what spreadsheets begin UTF-8 with
+  if (const size_t at = find_no_utf8(text); at != std::string_view::npos)
+    throw at_line(file,
+                  static_cast<size_t>(std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n')) + 1,
+                  "is not UTF-8", "save the table as CSV UTF-8");
   std::string_view rest = text;
   const auto columns = read_columns(take_line(rest));
   size_t number = columns ? 1 : 0;

@@ -65,6 +65,9 @@ class JpegSource {
   size_t width() const { return codec_.output_width; }
   size_t row_bytes() const { return width() * static_cast<size_t>(codec_.output_components); }
   int64_t reduced() const { return codec_.scale_denom; }
+  /// Of what libjpeg holds in memory at once: all of a progressive file, rows of any other.
+  size_t held_height() const { return codec_.progressive_mode != 0 ? codec_.image_height : height(); }
+  size_t held_width() const { return codec_.progressive_mode != 0 ? codec_.image_width : width(); }
   const char* message() const { return message_; }
 
  private:
@@ -113,7 +116,7 @@ class JpegSource {
 Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file, int64_t enough) {
   JpegSource source(bytes);
   if (!source.read_header(enough)) unreadable(file, "JPEG", source.message());
-  check_dimensions(file, "JPEG", source.height(), source.width());
+  check_dimensions(file, "JPEG", source.held_height(), source.held_width());
 
   Image image{{source.row_bytes() == source.width() ? 1 : 3, static_cast<int64_t>(source.height()),
                static_cast<int64_t>(source.width())},

@@ -9,8 +9,10 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/progress.h"
 #include "fedgrab/data/image.h"
 #include "image_cache.h"
 #include "image_list.h"
@@ -112,17 +114,27 @@ class Numbering {
   std::unordered_map<std::string, int32_t> position_;
 };
 
-/// Listed names to files. A name without an ending is the identity of an image: the file of that name anywhere below
-/// the root.
+/// Listed names to files. A name without the ending of an image is its identity: the file of that name anywhere below
+/// the root. Paths are absolute, since decoded images are remembered by them.
 class ImageFinder {
  public:
-  explicit ImageFinder(fs::path root) : root_(std::move(root)) {}
+  explicit ImageFinder(const fs::path& root) : root_((fs::current_path() / root).lexically_normal()) {}
 
   fs::path find(const std::string& name) {
-    if (fs::path(name).has_extension()) return root_ / name;
+    const fs::path file = (root_ / name).lexically_normal();
+    if (looks_like_image(name) || is_file(file)) return file;
     if (!scanned_) scan();
-    const auto found = by_stem_.find(name);
-    return found == by_stem_.end() ? root_ / name : found->second;
+    const auto found = by_stem_.find(fs::path(name).filename().string());
+    if (found == by_stem_.end()) return file;
+    const fs::path folder = file.parent_path();
+    const auto& files = found->second;
+    const auto there =
+        std::find_if(files.begin(), files.end(), [&](const auto& f) { return f.parent_path() == folder; });
+    if (there != files.end()) return *there;
+    if (files.size() > 1)
+      throw Error(Fault::data, name, fmt::format("is the name of {} and of {}", files[0].string(), files[1].string()),
+                  "list images by their paths");
+    return files.front();
   }
 
  private:
@@ -131,12 +143,12 @@ class ImageFinder {
     std::error_code ignored;
     fs::recursive_directory_iterator entry(root_, fs::directory_options::skip_permission_denied, ignored);
     for (; entry != fs::recursive_directory_iterator(); entry.increment(ignored))
-      if (looks_like_image(entry->path())) by_stem_.emplace(entry->path().stem().string(), entry->path());
+      if (looks_like_image(entry->path())) by_stem_[entry->path().stem().string()].push_back(entry->path());
   }
 
   fs::path root_;
   bool scanned_ = false;
-  std::unordered_map<std::string, fs::path> by_stem_;
+  std::unordered_map<std::string, std::vector<fs::path>> by_stem_;
 };
 
 ListedSplit resolve(const std::vector<ListedImage>& list, const Numbering& classes, ImageFinder& finder) {
@@ -150,6 +162,16 @@ ListedSplit resolve(const std::vector<ListedImage>& list, const Numbering& class
     split.labels.push_back(*label);
   }
   return split;
+}
+
+/// An image that is in both parts is tested on after it was learnt.
+void warn_of_repeats(const Listing& listing) {
+  std::unordered_set<std::string> seen;
+  int64_t repeated = 0, learnt = 0;
+  for (const auto& file : listing.train.files) repeated += seen.insert(file.string()).second ? 0 : 1;
+  for (const auto& file : listing.test.files) learnt += seen.contains(file.string()) ? 1 : 0;
+  if (repeated > 0) warn(fmt::format("{} training rows name a file that a row before them names as well", repeated));
+  if (learnt > 0) warn(fmt::format("{} test images are training images too, so the accuracy will flatter", learnt));
 }
 
 /// The part of a column that belongs to the images kept.
@@ -182,6 +204,8 @@ int64_t stored_side(const DataParams& params, int64_t size) {
 }
 
 Listing read_listing(const DataParams& params, uint64_t seed) {
+  if (params.path.empty())
+    throw Error(Fault::usage, "data.path", "is not set", "name the list, or the folder of the lists");
   const Lists lists = read_lists(params, seed);
   const fs::path path = params.path;
   ImageFinder finder(!params.images.empty() ? fs::path(params.images) : is_folder(path) ? path : path.parent_path());
@@ -191,6 +215,7 @@ Listing read_listing(const DataParams& params, uint64_t seed) {
     const Numbering clients(lists.train, &ListedImage::client);
     for (const auto& image : lists.train) listing.train.clients.push_back(*clients.find(image.client));
   }
+  warn_of_repeats(listing);
   return listing;
 }
 

@@ -8,15 +8,18 @@
 namespace fedgrab {
 
 Resampler::Resampler(int64_t height, int64_t width, int64_t to_height, int64_t to_width)
-    : down_(height, to_height), across_(width, to_width), row_(static_cast<size_t>(width)) {}
+    : Resampler({height, to_height, 0, to_height}, {width, to_width, 0, to_width}) {}
+
+Resampler::Resampler(Axis down, Axis across) : down_(down), across_(across), row_(static_cast<size_t>(across.source)) {}
 
 /// A triangle around the target's centre, one source pixel wide on either side, or one target pixel when shrinking.
-Resampler::Filter::Filter(int64_t source, int64_t target) {
+Resampler::Filter::Filter(Axis axis) {
+  const auto [source, target, begin, count] = axis;
   const double scale = static_cast<double>(source) / static_cast<double>(target);
   const double support = std::max(1.0, scale);
   const auto most = std::min(source, static_cast<int64_t>(std::ceil(2 * support)) + 1);
   taps = static_cast<size_t>(most);
-  for (int64_t i = 0; i < target; ++i) {
+  for (int64_t i = begin; i < begin + count; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
     const auto start = std::clamp<int64_t>(std::llround(std::floor(centre - support + 0.5)), 0, source - most);
     std::vector<double> triangle;
@@ -59,18 +62,20 @@ Image resize(const Image& image, int64_t height, int64_t width) {
 
 Image centre_square(const Image& image, int64_t side) {
   const auto [channels, height, width] = image.shape;
+  if (height == side && width == side) return image;
   const int64_t shorter = std::min(height, width);
-  const Image scaled = resize(image, height * side / shorter, width * side / shorter);
-  // Half a pixel is rounded to even, as Python's round() does for torchvision.
-  const auto offset = [side](int64_t length) { return std::lrint(static_cast<double>(length - side) / 2); };
-  const int64_t top = offset(scaled.shape.height), left = offset(scaled.shape.width);
+  // Half a pixel is rounded to even, as Python's round() does for torchvision. What is cut off is never made: of a
+  // panorama that would be most.
+  const auto middle = [&](int64_t length) {
+    const int64_t scaled = length * side / shorter;
+    return Resampler::Axis{length, scaled, std::lrint(static_cast<double>(scaled - side) / 2), side};
+  };
+  Resampler resample(middle(height), middle(width));
   Image square{{channels, side, side}, {}};
-  square.bytes.reserve(static_cast<size_t>(square.shape.size()));
+  square.bytes.resize(static_cast<size_t>(square.shape.size()));
   for (int64_t channel = 0; channel < channels; ++channel)
-    for (int64_t y = top; y < top + side; ++y) {
-      const auto row = scaled.bytes.begin() + (channel * scaled.shape.height + y) * scaled.shape.width + left;
-      square.bytes.insert(square.bytes.end(), row, row + side);
-    }
+    resample(image.bytes.data() + channel * height * width, static_cast<size_t>(width),
+             square.bytes.data() + channel * side * side);
   return square;
 }
 

@@ -351,6 +351,8 @@ void Experiment::evaluate(RoundRecord& record) {
   const auto test = engine_->predict(deployed, data.test);
   record.accuracy = score(test.classes, data.test.labels, prepared_.groups, data.classes());
   record.test_loss = test.loss();
+  if (!std::isfinite(test.loss()) && ranks().first())
+    warn(fmt::format("round {}: the model answers the test images with what is not a number", record.round));
   const bool shown = record.round % confusion_every == 0 || record.round == settings_.train.rounds;
   confusion_.clear();
   if (tensorboard_ && shown && data.classes() <= largest_confusion)

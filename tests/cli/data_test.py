@@ -3,7 +3,7 @@ import json
 import re
 import unittest
 
-from harness import Case, metrics, write_ppm
+from harness import Case, metrics, start, write_ppm
 
 
 class Lists(Case):
@@ -36,6 +36,8 @@ class Lists(Case):
         self.assertEqual(2, len(caches))
         before = [cache.read_bytes() for cache in caches]
         self.fedgrab(*flags, "--out", "second")
+        self.fedgrab("data", "info", *[{"table.csv": f"../{self.folder.name}/table.csv"}.get(flag, flag) for flag in self.flags])
+        self.assertEqual(2, len(list((self.folder / "cache").glob("*.images"))), "the same files by another name")
         self.assertEqual(before, [cache.read_bytes() for cache in caches])
         self.assertEqual(metrics(self.folder / "first")[0]["loss"], metrics(self.folder / "second")[0]["loss"])
 
@@ -48,6 +50,13 @@ class Lists(Case):
         write_ppm(middle, [40, 220, 60], size=16)
         said = [json.loads(line)["classes"] for line in self.fedgrab("predict", "out", wide, middle, "--json").splitlines()]
         self.assertEqual(said[0], said[1])
+
+    def test_repeated_rows_are_told(self):
+        table = self.folder / "table.csv"
+        table.write_text(table.read_text("utf-8-sig") + "\n" + "\n".join(table.read_text("utf-8-sig").splitlines()[1:]))
+        _, err = start("data", "check", *self.flags, folder=self.folder).communicate()
+        self.assertRegex(err, "training rows name a file that a row before")
+        self.assertRegex(err, "test images are training images too")
 
     def test_info(self):
         (self.folder / "scans" / "4.ppm").write_bytes(b"")

@@ -61,6 +61,12 @@ TEST_F(ImageCache, DecodesOnce) {
   EXPECT_EQ(firsts(second), firsts(first));
 }
 
+TEST_F(ImageCache, IsVerifiedBesideOthersWhoReadIt) {
+  const CachedImages held = open();
+  rules.verify = true;
+  EXPECT_EQ(open().decoded, 0);
+}
+
 TEST_F(ImageCache, FollowsItsSources) {
   EXPECT_EQ(open().decoded, 6);
   write(2, 99);

@@ -46,6 +46,10 @@ TEST(ImageList, NamesTheLineAtFault) {
   expect_refused("path,label,client\na.png,1,\n", {"list.csv:2", "no client"});
   expect_refused("a.png 1\n\nb.png\n", {"list.csv:3", "path label"});
   expect_refused("a.png,1\n", {"list.csv:1", "path,label"});
+  expect_refused("path,label\na.png,1\nb.png,benign, large\n", {"list.csv:3", "3 fields, the first line 2", "quotes"});
+  expect_refused("path,label\na.png,\xC3\xA9\nb.png,m\xE9lanome\n", {"list.csv:3", "not UTF-8"});
+  expect_refused("\xFF\xFEp", {"list.csv:1", "not UTF-8"});
+  EXPECT_EQ(read("path,label\na.png,1,,\n"), (Rows{{"a.png", "1", ""}}));
   expect_refused("path,label\n", {"list.csv", "no images"});
   expect_refused("", {"no images"});
 }

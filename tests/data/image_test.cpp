@@ -1,5 +1,7 @@
 #include "fedgrab/data/image.h"
 
+#include <cmath>
+
 #include "scratch_folder.h"
 
 namespace fedgrab {
@@ -223,6 +225,28 @@ TEST(Resize, TreatsEachChannelAlone) {
   EXPECT_EQ(small.shape, (ImageShape{3, 2, 3}));
   EXPECT_EQ(Bytes(small.bytes.begin(), small.bytes.begin() + 6), resize(pattern, 2, 3).bytes);
   EXPECT_EQ(Bytes(small.bytes.begin() + 6, small.bytes.end()), Bytes(12, 200));
+}
+
+/// The whole is never made, but what is made is the middle of it.
+TEST(CentreSquare, IsTheMiddleOfTheResizedImage) {
+  for (const auto& [height, width, side] : {std::array<int64_t, 3>{37, 90, 16}, {201, 50, 33}, {9, 31, 24}}) {
+    Image image{{1, height, width}, {}};
+    for (int64_t i = 0; i < height * width; ++i) image.bytes.push_back(static_cast<uint8_t>(i * i % 251));
+    const int64_t shorter = std::min(height, width);
+    const Image whole = resize(image, height * side / shorter, width * side / shorter);
+    const auto offset = [&](int64_t length) { return std::lrint(static_cast<double>(length - side) / 2); };
+    Bytes middle;
+    for (int64_t y = 0; y < side; ++y)
+      for (int64_t x = 0; x < side; ++x)
+        middle.push_back(whole.bytes[static_cast<size_t>((y + offset(whole.shape.height)) * whole.shape.width + x +
+                                                         offset(whole.shape.width))]);
+    EXPECT_EQ(centre_square(image, side).bytes, middle) << height << " x " << width;
+  }
+}
+
+TEST(CentreSquare, OfALineTakesNoMoreThanTheSquare) {
+  const Image line{{1, 1, 4000000}, Bytes(4000000, 7)};  // resized as a whole: 16 GB
+  EXPECT_EQ(centre_square(line, 64).bytes, Bytes(64 * 64, 7));
 }
 
 TEST(CentreSquare, KeepsTheMiddle) {

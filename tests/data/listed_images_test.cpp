@@ -84,6 +84,16 @@ TEST_F(ListedImages, ReadsAHospitalsTable) {
   for (size_t i = 0; i < data.clients.size(); ++i) EXPECT_EQ(data.clients[i], (firsts(data.train)[i] - 1) % 2);
 }
 
+TEST_F(ListedImages, FindsAnImageByItsIdentity) {
+  folder.write("train.csv", "path,label\na/1,x\nb/1,y\n1.2.3,y\n");
+  folder.write("test.csv", "path,label\n2,x\n");
+  for (const auto& [name, value] : {std::pair("a/1", 1), {"b/1", 2}, {"c/1.2.3", 3}, {"d/2", 4}})
+    image(fmt::format("{}.ppm", name), value);
+  EXPECT_EQ(firsts(load().train), (std::vector<int>{1, 2, 3}));
+  image("e/2.ppm", 5);
+  expect_error(Fault::data, [&] { load(); }, {"2: is the name of", "d/2.ppm", "e/2.ppm"});
+}
+
 TEST_F(ListedImages, ReadsATrainAndATestList) {
   folder.write("train.csv", "path,label\na.ppm,x\nb.ppm,y\n");
   folder.write("test.txt", "c.ppm y\n");
