@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ImageShape shape{3, 32, 32};
+constexpr ImageShape cifar_shape{3, 32, 32};
 
 struct Format {
   std::string name;
@@ -25,7 +25,7 @@ struct Format {
   std::string names_file;
   std::vector<std::string> folders;  // where archives and tools put the files
 
-  size_t record() const { return label_bytes + static_cast<size_t>(shape.size()); }
+  size_t record() const { return label_bytes + static_cast<size_t>(cifar_shape.size()); }
 };
 
 Format format_of(int64_t classes) {
@@ -93,7 +93,7 @@ void append_records(const fs::path& path, const Format& format, std::vector<uint
                             format.record(), format.name),
                 "the file is truncated or of another format");
   const size_t count = bytes.size() / format.record();
-  pixels.reserve(pixels.size() + count * static_cast<size_t>(shape.size()));
+  pixels.reserve(pixels.size() + count * static_cast<size_t>(cifar_shape.size()));
   labels.reserve(labels.size() + count);
   for (size_t i = 0; i < count; ++i) {
     const uint8_t* record = bytes.data() + i * format.record();
@@ -112,7 +112,7 @@ Split read_split(const std::vector<fs::path>& files, const Format& format) {
   std::vector<uint8_t> pixels;
   Split split;
   for (const auto& file : files) append_records(file, format, pixels, split.labels);
-  split.images = Images::own(shape, std::move(pixels));
+  split.images = Images::own(cifar_shape, std::move(pixels));
   return split;
 }
 

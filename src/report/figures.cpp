@@ -160,7 +160,7 @@ std::string balancers_over_time(const Run& run, const std::string& key, const st
   return over_time(run, label + " of each class, mean over clients", key == "delta" ? -reach : 0, reach, pick);
 }
 
-std::string clients(const Population& population) {
+std::string client_map(const Population& population) {
   std::vector<std::vector<int64_t>> table;
   for (const auto& client : population.clients) {
     auto& row = table.emplace_back(population.class_names.size());
@@ -240,7 +240,7 @@ void add_details(const Run& run, const std::string& name, std::map<std::string, 
   if (std::any_of(run.records.begin(), run.records.end(), [](const auto& r) { return per_class_of(r) != nullptr; }))
     files["classes" + end] = over_time(run, "Accuracy of each class", 0, 1, per_class_of);
   if (!run.confusion.empty()) files["confusion" + end] = confusion(run);
-  if (!run.population->clients.empty()) files["clients" + end] = clients(*run.population);
+  if (!run.population->clients.empty()) files["clients" + end] = client_map(*run.population);
   for (const auto& [key, label] : {std::pair("delta", "Δ"), {"beta_pos", "β⁺"}, {"beta_neg", "β⁻"}})
     if (std::any_of(run.records.begin(), run.records.end(),
                     [&, key = key](const auto& r) { return r.diagnostics.contains(key); })) {
