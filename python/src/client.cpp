@@ -89,8 +89,8 @@ class Client {
   void save_model(const py::dict& weights, const std::string& path) const {
     const State global = start_.clone();
     assign_weights(global, weights);
-    fedgrab::save_model(path, card_of(config_, prepared_.data, *global.model, settings_.train.rounds),
-                        method_->deployed(global, {}));
+    const State deployed = method_->deployed(global, {});
+    fedgrab::save_model(path, card_of(config_, prepared_.data, *deployed.model, settings_.train.rounds), deployed);
   }
 
   py::dict initial_weights() const { return shared_weights(start_.clone()); }

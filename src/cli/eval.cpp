@@ -31,10 +31,12 @@ void find_model(EvalFlags& flags) {
 }
 
 void evaluate(const EvalFlags& flags) {
-  const LoadedModel loaded = load_model(flags.model);
+  LoadedModel loaded = load_model(flags.model);
   Config config{full_schema()};
   config.load_toml_text(loaded.card.config, flags.model);
   for (const auto& assignment : flags.set) config.set_assignment(assignment);
+  const auto of_the_method = [](const std::string& assignment) { return assignment.starts_with("method."); };
+  if (std::any_of(flags.set.begin(), flags.set.end(), of_the_method)) loaded = load_model(flags.model, config);
   const Settings settings = read_settings(config);
   Preparation prepared = prepare(settings);
   if (prepared.data.shape() != loaded.card.input || prepared.data.classes() != loaded.state.model->classes)
@@ -77,7 +79,12 @@ void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Evaluate a model on its test set");
   auto flags = std::make_shared<EvalFlags>();
   command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->type_name("CKPT");
-  command->add_option("--set", flags->set, "Change a parameter of the run, data.path say")->type_name("KEY=VALUE");
+  command
+      ->add_option(
+          "--set", flags->set,
+          "Change a parameter of the run: data.path say, or method.* for a model that a checkpoint is to hand out "
+          "otherwise")
+      ->type_name("KEY=VALUE");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] {
     find_model(*flags);

@@ -23,6 +23,7 @@ std::string card_to_text(const ModelCard& card) {
               {"head_bias", card.head_bias},
               {"head_scale", card.head_scale},
               {"head_projected", card.head_projected},
+              {"head_standardised", card.head_standardised},
               {"class_names", card.class_names},
               {"mean", card.normalisation.mean},
               {"std", card.normalisation.std},
@@ -44,6 +45,7 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
                    .head_bias = json.at("head_bias"),
                    .head_scale = json.at("head_scale"),
                    .head_projected = json.value("head_projected", false),
+                   .head_standardised = json.value("head_standardised", false),
                    .class_names = json.at("class_names"),
                    .normalisation = {json.at("mean"), json.at("std")},
                    .round = json.at("round"),
@@ -66,13 +68,17 @@ Architecture architecture_of(const ModelCard& card, const fs::path& path) {
   }
 }
 
+fs::path newest_checkpoint(const fs::path& run) {
+  const RunDirectory directory{run};
+  const auto rounds = directory.checkpoint_rounds();
+  if (rounds.empty()) throw Error(Fault::checkpoint, run.string(), "holds neither a model nor a checkpoint");
+  return directory.checkpoint(rounds.back());
+}
+
 fs::path model_file(const fs::path& path) {
   if (!fs::is_directory(path)) return path;
   const RunDirectory directory{path};
-  if (fs::exists(directory.model())) return directory.model();
-  const auto rounds = directory.checkpoint_rounds();
-  if (rounds.empty()) throw Error(Fault::checkpoint, path.string(), "holds neither a model nor a checkpoint");
-  return directory.checkpoint(rounds.back());
+  return fs::exists(directory.model()) ? directory.model() : newest_checkpoint(path);
 }
 
 }  // namespace
@@ -86,6 +92,7 @@ ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_
           .head_bias = head.bias,
           .head_scale = head.scale,
           .head_projected = head.projected,
+          .head_standardised = head.standardised,
           .class_names = data.class_names,
           .normalisation = data.normalisation,
           .round = round,
@@ -142,13 +149,28 @@ LoadedModel load_model(const fs::path& path) {
   const Head head{.kind = loaded.card.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
                   .bias = loaded.card.head_bias,
                   .scale = loaded.card.head_scale,
-                  .projected = loaded.card.head_projected};
+                  .projected = loaded.card.head_projected,
+                  .standardised = loaded.card.head_standardised};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
   TensorMap tensors = file.tensors;
   for (const auto& [name, tensor] : file.tensors)
     if (name.starts_with(deployed_prefix)) tensors[name.substr(deployed_prefix.size())] = tensor;
   loaded.state.assign(tensors, file_path.string());
+  return loaded;
+}
+
+LoadedModel load_model(const fs::path& path, const Config& config) {
+  if (!fs::exists(path)) throw Error(Fault::checkpoint, path.string(), "no such file or folder");
+  const fs::path file_path = fs::is_directory(path) ? newest_checkpoint(path) : path;
+  LoadedModel loaded{card_from_file(load_safetensors(file_path), file_path), {}};
+  const auto method = find_method(config.read<MethodParams>("method").name).make(config);
+  const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
+  Checkpoint checkpoint;
+  checkpoint.global = initial_state(make_model(architecture_of(loaded.card, file_path), method->heads(), classes), 0);
+  ClientStore clients;
+  load_checkpoint(file_path, checkpoint, clients);
+  loaded.state = method->deployed(checkpoint.global, checkpoint.server);
   return loaded;
 }
 

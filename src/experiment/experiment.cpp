@@ -100,7 +100,10 @@ class Experiment {
   bool out_of_patience() const;
   void save_best(const RoundRecord& record);
   Summary finish();
-  ModelCard card() const { return card_of(config_, prepared_.data, *state_.global.model, state_.round); }
+  State deployed() const { return method_->deployed(state_.global, state_.server); }
+  ModelCard card(const State& deployed) const {
+    return card_of(config_, prepared_.data, *deployed.model, state_.round);
+  }
   Population population() const;
   std::string progress_detail(const RoundRecord& record) const;
 
@@ -221,8 +224,8 @@ void Experiment::save() {
   ranks().together([&] {
     if (!ranks().first()) return;
     take_in_clients();
-    save_checkpoint(options_.directory, card(), state_, method_->deployed(state_.global, state_.server), clients_,
-                    settings_.checkpoint.keep);
+    const State model = deployed();
+    save_checkpoint(options_.directory, card(model), state_, model, clients_, settings_.checkpoint.keep);
   });
   saved_round_ = state_.round;
 }
@@ -347,8 +350,8 @@ void Experiment::record_diagnostics(RoundRecord& record, const std::vector<Clien
 
 void Experiment::evaluate(RoundRecord& record) {
   const auto& data = prepared_.data;
-  const State deployed = method_->deployed(state_.global, state_.server);
-  const auto test = engine_->predict(deployed, data.test);
+  const State model = deployed();
+  const auto test = engine_->predict(model, data.test);
   record.accuracy = score(test.classes, data.test.labels, prepared_.groups, data.classes());
   record.test_loss = test.loss();
   if (!std::isfinite(test.loss()) && ranks().first())
@@ -358,7 +361,7 @@ void Experiment::evaluate(RoundRecord& record) {
   if (tensorboard_ && shown && data.classes() <= largest_confusion)
     confusion_ = confusion_matrix(test.classes, data.test.labels, data.classes());
   if (prepared_.validation.count() == 0) return;
-  const auto held = engine_->predict(deployed, prepared_.validation);
+  const auto held = engine_->predict(model, prepared_.validation);
   record.validation = score(held.classes, prepared_.validation.labels, prepared_.groups, data.classes());
 }
 
@@ -370,8 +373,9 @@ void Experiment::write(const RoundRecord& record) {
 
 void Experiment::save_best(const RoundRecord& record) {
   if (!record.validation || !ranks().first()) return;
-  if (summarise(records_, settings_.eval.criterion).best_round == record.round)
-    save_model(options_.directory.root / "best.safetensors", card(), method_->deployed(state_.global, state_.server));
+  if (summarise(records_, settings_.eval.criterion).best_round != record.round) return;
+  const State model = deployed();
+  save_model(options_.directory.root / "best.safetensors", card(model), model);
 }
 
 bool Experiment::out_of_patience() const {
@@ -396,17 +400,16 @@ std::string Experiment::progress_detail(const RoundRecord& record) const {
 Summary Experiment::finish() {
   save();
   const auto& data = prepared_.data;
-  const State deployed = method_->deployed(state_.global, state_.server);
+  const State model = deployed();
   ranks().together([&] {
-    if (ranks().first()) save_model(options_.directory.model(), card(), deployed);
+    if (ranks().first()) save_model(options_.directory.model(), card(model), model);
   });
   Summary summary = summarise(records_, settings_.eval.criterion);
   summary.groups = prepared_.groups;
   summary.class_names = data.class_names;
   summary.class_counts = prepared_.counts;
   if (data.classes() <= largest_confusion)
-    summary.confusion =
-        confusion_matrix(engine_->predict(deployed, data.test).classes, data.test.labels, data.classes());
+    summary.confusion = confusion_matrix(engine_->predict(model, data.test).classes, data.test.labels, data.classes());
   summary.peak_memory_bytes = peak_memory();
   ranks().together([&] {
     if (ranks().first()) write_atomically(options_.directory.summary(), to_json(summary).dump(1) + "\n");

@@ -72,6 +72,7 @@ MethodEntry scaffold_entry();
 MethodEntry feddyn_entry();
 MethodEntry moon_entry();
 MethodEntry tau_norm_entry();
+MethodEntry dpa_shift_entry();
 MethodEntry creff_entry();
 MethodEntry fedetf_entry();
 MethodEntry fedloge_entry();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "decision.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/prior/prior.h"
 
@@ -33,25 +34,26 @@ FedGrab::FedGrab(FedGrabParams params, BalancerParams balancer)
 }
 
 std::vector<Head> FedGrab::heads() const {
-  std::vector<Head> heads{Head{.kind = params_.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
+  const bool cosine = params_.head_kind == "cosine";
+  const bool scaled_rows = equal_angles() && !cosine;  // by initialise(), which knows how many features there are
+  const double scale = scaled_rows ? 1 : params_.head_scale > 0 ? params_.head_scale : cosine ? 10 : 1;
+  std::vector<Head> heads{Head{.kind = cosine ? HeadKind::cosine : HeadKind::linear,
                                .role = params_.head == "trained" || frozen_later() ? Role::shared : Role::frozen,
                                .detached = split(),
-                               .bias = params_.head_kind != "cosine",
-                               .scale = head_scale()}};
+                               .bias = !cosine,
+                               .scale = scale}};
   // The probe never classifies and sends nothing back: it exists for DPA to read.
   if (has_probe()) heads.push_back(Head{.name = "probe", .detached = true});
   return heads;
 }
 
-double FedGrab::head_scale() const {
-  if (params_.head_scale > 0) return params_.head_scale;
-  return params_.head_kind == "cosine" ? 10 : equal_angles() ? 2 : 1;
-}
-
 void FedGrab::initialise(State& global, uint64_t seed) const {
   if (!equal_angles()) return;
-  make_etf(global.view("fc.weight"), seed);
+  auto rows = global.view("fc.weight");
+  make_etf(rows, seed);
   if (params_.head_kind == "cosine") return;
+  // Features of a random start are as long as the root of their number; so are the gradients the rows send back.
+  rows.mul_(params_.head_scale > 0 ? params_.head_scale : 16 / std::sqrt(static_cast<double>(rows.size(1))));
   const auto classes = static_cast<size_t>(global.model->classes);
   auto logits = params_.head_bias;
   if (logits.empty()) logits = {-std::log(static_cast<double>(std::max<size_t>(classes - 1, 1)))};
@@ -59,7 +61,7 @@ void FedGrab::initialise(State& global, uint64_t seed) const {
   if (logits.size() != classes)
     throw Error(Fault::usage, "method.fedgrab.head_bias",
                 fmt::format("{} values for {} classes", logits.size(), classes), "give one, or one per class");
-  global.view("fc.bias").copy_(torch::tensor(logits) / head_scale());
+  global.view("fc.bias").copy_(torch::tensor(logits));
 }
 
 void FedGrab::begin_round(int64_t round, uint64_t seed, std::span<const int64_t> clients,
@@ -80,15 +82,21 @@ void FedGrab::prepare(const ClientView& view, const State& local) const {
         fedgrab::initialise(local.view(p), p, view.seed, static_cast<uint32_t>(view.client + 1));
 }
 
-torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
-  if (warming_up(round)) return {};
-  if (params_.prior == "probe")
-    return prior_from_weights(global.view("probe.weight"), params_.prior_scale, params_.span_min);
-  if (params_.prior == "head")
-    return prior_from_weights(global.view("fc.weight"), params_.prior_scale, params_.span_min);
+torch::Tensor FedGrab::read_prior(const State& global, const std::string& scale) const {
+  if (params_.prior == "probe") return prior_from_weights(global.view("probe.weight"), scale, params_.span_min);
+  if (params_.prior == "head") return prior_from_weights(global.view("fc.weight"), scale, params_.span_min);
   if (params_.prior == "fixed") return fixed_prior(params_.fixed_prior, global.model->classes);
   if (params_.prior == "published") return stalled_prior(fixed_prior(params_.fixed_prior, global.model->classes));
   return {};
+}
+
+torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
+  return warming_up(round) ? torch::Tensor() : read_prior(global, params_.prior_scale);
+}
+
+State FedGrab::deployed(const State& global, const TensorMap& /*memory*/) const {
+  const auto prior = params_.shift > 0 ? read_prior(global, "max") : torch::Tensor();
+  return prior.defined() ? with_balanced_decision(global, prior, params_.shift) : global;
 }
 
 ClientRule FedGrab::client_rule(const ClientView& view) const {

@@ -18,6 +18,7 @@ struct FedGrabParams {
   double span_min = 0.1;
   double probe_keep = 0.5;
   std::vector<double> fixed_prior;
+  double shift = 0.25;
   int64_t warmup_rounds = 0;
   bool shuffled_weights = false;
 
@@ -40,7 +41,7 @@ struct FedGrabParams {
     v.param("head_kind", head_kind, "scores by inner product, or by cosine, which has no bias")
         .one_of({"linear", "cosine"});
     v.param("head_scale", head_scale,
-            "factor on the logits of the classifying head (0: 10 for cosine, 2 for etf, else 1)")
+            "factor on the logits of the classifying head (0: 10 for cosine, 16 / sqrt(features) for etf, else 1)")
         .between(0, 1e3);
     v.param("head_gradient", head_gradient,
             "head = trained: the head itself learns from the balanced gradient too, or from the plain one while the "
@@ -63,6 +64,12 @@ struct FedGrabParams {
             "prior by class for prior = fixed and published (empty: 0.1^(c/(M-1)), which takes class 0 for the "
             "commonest and the last for the rarest)")
         .between(0, 1);
+    v.param(
+         "shift", shift,
+         "the model that is evaluated and handed out has shift * log(norm of the row / largest norm) taken off the "
+         "standardised logit of a class, by the rows that the prior is read from (fixed priors: by the prior itself); "
+         "0: its plain logits decide")
+        .between(0, 1e3);
     v.param("warmup_rounds", warmup_rounds, "rounds of FedAvg before the balancers start").at_least(0);
     v.param("shuffled_weights", shuffled_weights,
             "average each client with the weight of another one, drawn anew each round (a slip of the published code)");
@@ -82,19 +89,22 @@ class FedGrab : public Method {
   ClientRule client_rule(const ClientView& view) const override;
   std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override;
   void server_rule(State& global, const Sums& sums, int64_t round, TensorMap& memory) const override;
+  State deployed(const State& global, const TensorMap& memory) const override;
   torch::Tensor shared_prior(const State& global, int64_t round) const override;
 
  private:
   bool equal_angles() const {
     return params_.head_init == "etf" || (params_.head_init == "auto" && params_.head == "frozen");
   }
-  double head_scale() const;
   /// A frozen head that is to be trained first, in the rounds of warm-up.
   bool frozen_later() const { return params_.head == "frozen" && params_.warmup_rounds > 0; }
   /// The backbone learns by a rule of its own.
   bool split() const { return frozen_later() || (params_.head == "trained" && params_.head_gradient == "plain"); }
   bool has_probe() const { return params_.prior == "probe" || params_.head == "follow"; }
   bool warming_up(int64_t round) const { return round <= params_.warmup_rounds; }
+
+  /// P by a scale: what all clients read off the global model alike; undefined where there is no such prior.
+  torch::Tensor read_prior(const State& global, const std::string& scale) const;
 
   FedGrabParams params_;
   BalancedObjective balanced_;

@@ -83,10 +83,10 @@ class FedLoge : public Method {
     const auto own = local.view("local.weight");
     const auto received = [&](const char* parameter) { return view.global.view(parameter).to(own.device()); };
     changed.view("fc.weight").copy_(own + received("aux.weight") * length_of(own));
-    auto bias = changed.view("fc.bias");
-    bias.copy_(local.view("local.bias") + received("aux.bias"));
+    auto own_bias = changed.view("fc.bias");
+    own_bias.copy_(local.view("local.bias") + received("aux.bias"));
     for (size_t j = 0; j < view.counts.size(); ++j)
-      if (view.counts[j] == 0) bias.narrow(0, static_cast<int64_t>(j), 1).fill_(never);
+      if (view.counts[j] == 0) own_bias.narrow(0, static_cast<int64_t>(j), 1).fill_(never);
     return changed;
   }
 

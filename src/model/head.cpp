@@ -1,11 +1,21 @@
 #include "fedgrab/model/head.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace fedgrab {
 namespace {
 
-constexpr double cosine_epsilon = 1e-8;
+constexpr double cosine_epsilon = 1e-8, smallest_spread = 1e-8;
 
 torch::Tensor unit(const torch::Tensor& v) { return v / v.norm(2, {-1}, true).clamp_min(cosine_epsilon); }
+
+/// One class alone above M − 1 equal ones: its distance from them is M / √(M − 1) standard deviations.
+torch::Tensor standardise(const torch::Tensor& logits) {
+  const auto classes = static_cast<double>(logits.size(-1));
+  return logits * (std::sqrt(std::max(classes - 1, 1.0)) / classes) /
+         logits.std(-1, false, true).clamp_min(smallest_spread);
+}
 
 torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
   if (weight.dim() == 2) return at::linear(x, weight, bias);
@@ -23,8 +33,10 @@ torch::Tensor head_logits(const Head& head, const torch::Tensor& features,
     x = unit(x);
     weight = unit(weight);
   }
-  auto logits = linear(x, weight, head.bias ? parameter(".bias") : torch::Tensor());
+  const auto bias = head.bias ? parameter(".bias") : torch::Tensor();
+  auto logits = linear(x, weight, head.standardised ? torch::Tensor() : bias);
   if (head.projected) logits = logits * parameter(".temperature").unsqueeze(-1);
+  if (head.standardised) logits = standardise(logits) + bias;
   return head.scale == 1 ? logits : logits * head.scale;
 }
 

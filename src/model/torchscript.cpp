@@ -4,6 +4,7 @@
 #include <torch/script.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "fedgrab/core/file.h"
@@ -42,7 +43,8 @@ std::string expression(const Layer& layer) {
   return {};
 }
 
-std::string head_expression(const Head& head) {
+std::string head_lines(const Head& head, int64_t classes) {
+  const auto m = static_cast<double>(classes);
   const std::string weight = attribute(head.name + ".weight");
   const std::string bias = head.bias ? attribute(head.name + ".bias") : "None";
   const auto unit = [](const std::string& v) {
@@ -53,16 +55,21 @@ std::string head_expression(const Head& head) {
       head.projected ? fmt::format("torch.linear(features, {}, {})", own(".projection.weight"), own(".projection.bias"))
                      : "features";
   const bool cosine = head.kind == HeadKind::cosine;
-  return fmt::format("torch.linear({}, {}, {}) * {}{}", cosine ? unit(x) : x, cosine ? unit(weight) : weight, bias,
-                     head.scale, head.projected ? " * " + own(".temperature") : "");
+  const auto scores = fmt::format("torch.linear({}, {}, {}){}", cosine ? unit(x) : x, cosine ? unit(weight) : weight,
+                                  head.standardised ? "None" : bias, head.projected ? " * " + own(".temperature") : "");
+  const auto answer =
+      head.standardised
+          ? fmt::format("(scores * {} / torch.clamp_min(torch.std(scores, [-1], False, True), 1e-8) + {})",
+                        std::sqrt(std::max(m - 1, 1.0)) / m, bias)
+          : "scores";
+  return fmt::format("  scores = {}\n  return {} * {}\n", scores, answer, head.scale);
 }
 
 std::string source(const Model& model) {
   std::string text = "def forward(self, images):\n  images = (images - self.mean) / self.std\n";
   const auto& layers = model.architecture.layers;
   for (size_t i = 0; i < layers.size(); ++i) text += fmt::format("  v{} = {}\n", i, expression(layers[i]));
-  text += fmt::format("  features = v{}\n  return {}\n", layers.size() - 1, head_expression(model.heads.front()));
-  return text;
+  return text + fmt::format("  features = v{}\n", layers.size() - 1) + head_lines(model.heads.front(), model.classes);
 }
 
 }  // namespace

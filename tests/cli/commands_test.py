@@ -242,13 +242,27 @@ class Models(Case):
             self.assertRegex(text, rf"(?m)^{name} +\d+ +[01]\.\d{{3}}$")
 
     def test_eval_of_models_with_heads_of_their_own(self):
-        for method in ("fedetf", "ldam", "creff", "fedloge", "tau-norm"):
+        for method in ("fedetf", "ldam", "creff", "fedloge", "tau-norm", "dpa-shift", "fedgrab"):
             with self.subTest(method):
                 train(self.folder, "--out", method, "--method", method, "--rounds", 2, "--set", "method.fedloge.steps=5")
                 found = json.loads(self.fedgrab("eval", method, "--json"))
                 record = metrics(self.folder / method)[-1]
                 self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
                 self.fedgrab("export", method, "-o", f"{method}.pt")
+
+    def test_eval_hands_a_checkpoint_out_as_another_method_would(self):
+        for run, change in (("fedavg", "method.name=tau-norm"), ("fedavg", "method.name=dpa-shift"),
+                            ("fedgrab", "method.fedgrab.shift=0")):
+            with self.subTest(change):
+                train(self.folder, "--out", f"{run} {change}", "--rounds", 2, "--set", f"method.name={run}")
+                train(self.folder, "--out", change, "--rounds", 2, "--set", change)
+                found = json.loads(self.fedgrab("eval", f"{run} {change}", "--set", change, "--json"))
+                record = metrics(self.folder / change)[-1]
+                self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
+                self.assertEqual(record["test_loss"], found["loss"])
+                self.assertNotEqual(record["test_loss"], metrics(self.folder / f"{run} {change}")[-1]["test_loss"])
+        refused = self.fedgrab("eval", "method.fedgrab.shift=0/model.safetensors", "--set", change, code=4)
+        self.assertIn("probe.weight", refused)  # which is not handed out
 
     def test_eval_from_another_folder(self):
         there = self.fedgrab("eval", "resnet8", "--json", folder=self.runs)

@@ -201,7 +201,16 @@ TEST_F(ModelFile, KeepsTheKindOfItsHead) {
   save_model(path, card, state);
   const auto loaded = load_model(path);
   EXPECT_EQ(loaded.state.model->heads.front().kind, HeadKind::cosine);
+  EXPECT_FALSE(loaded.state.model->heads.front().standardised);
   EXPECT_TRUE(torch::equal(loaded.state.flat, state.flat));
+}
+
+TEST_F(ModelFile, KeepsThatItsLogitsAreStandardised) {
+  ModelCard card = card_of("resnet8");
+  card.head_standardised = true;
+  const auto path = scratch_.path("model.safetensors");
+  save_model(path, card, state_);
+  EXPECT_TRUE(load_model(path).state.model->heads.front().standardised);
 }
 
 // --- Starting from a file ---

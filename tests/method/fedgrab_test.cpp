@@ -396,8 +396,8 @@ TEST(FedGrabMemory, IsDiagnosedAsDeltaAndBeta) {
 
 // ---- where the head starts
 
-State started(const Method& method) {
-  State global = initial_state(make_model(make_architecture("cnn", {3, 32, 32}), method.heads(), 10), seed);
+State started(const Method& method, const std::string& network = "cnn") {
+  State global = initial_state(make_model(make_architecture(network, {3, 32, 32}), method.heads(), 10), seed);
   method.initialise(global, seed);
   return global;
 }
@@ -406,11 +406,19 @@ TEST(FedGrabHead, FrozenStartsAsASimplexWithTheChanceOfAClass) {
   const auto method = make({});
   const State global = started(method);
   const auto& weight = global.view("fc.weight");
-  EXPECT_NEAR(weight[0].dot(weight[1]).item<double>(), -1.0 / 9, 1e-6);
-  EXPECT_EQ(method.heads()[0].scale, 2);
+  EXPECT_NEAR(weight[0].dot(weight[1]).item<double>(), -4.0 / 9, 1e-6);
   // Features of zero: every sigmoid says 1/M.
   const auto chance = torch::sigmoid(global.view("fc.bias") * method.heads()[0].scale);
   EXPECT_LT((chance - 0.1).abs().max().item<double>(), 1e-6);
+}
+
+TEST(FedGrabHead, RowsAreAsShortAsFeaturesAreMany) {
+  const auto length = [](const Method& method, const char* network) {
+    return method.heads()[0].scale * started(method, network).view("fc.weight")[0].norm().item<double>();
+  };
+  EXPECT_NEAR(length(make({}), "cnn"), 2, 1e-5);  // 64 features
+  EXPECT_NEAR(length(make({}), "resnet18"), 16 / std::sqrt(512), 1e-5);
+  EXPECT_NEAR(length(make({.head_scale = 3}), "resnet18"), 3, 1e-5);
 }
 
 TEST(FedGrabHead, OtherHeadsStartLikeAnyLayer) {
@@ -424,7 +432,7 @@ TEST(FedGrabHead, OtherHeadsStartLikeAnyLayer) {
 
 TEST(FedGrabHead, BiasIsGivenAsLogits) {
   const State one = started(make({.head_bias = {-3}, .head_scale = 4}));
-  EXPECT_TRUE(torch::allclose(one.view("fc.bias") * 4, torch::full({10}, -3.0F)));
+  EXPECT_TRUE(torch::allclose(one.view("fc.bias"), torch::full({10}, -3.0F)));
   EXPECT_THROW(started(make({.head_bias = {-3, 1}})), std::runtime_error);
 }
 
@@ -433,6 +441,45 @@ TEST(FedGrabHead, CosineHasNoBias) {
   EXPECT_FALSE(method.heads()[0].bias);
   EXPECT_EQ(method.heads()[0].scale, 10);
   EXPECT_NO_THROW(started(method));
+}
+
+// ---- the model that is handed out
+
+/// A probe whose rows are 4, 2 and 1 long.
+State with_known_probe(const Method& method) {
+  State global = initial_state(model_of(method), seed);
+  method.initialise(global, seed);
+  global.view("probe.weight").copy_(torch::tensor({{4.0F, 0.0F}, {0.0F, 2.0F}, {0.6F, 0.8F}}));
+  return global;
+}
+
+TEST(FedGrabShift, RaisesWhatIsSaidOfRareClassesByTheLengthOfTheirRows) {
+  const auto method = make({.shift = 3});
+  const State global = with_known_probe(method), before = global.clone();
+  const State deployed = method.deployed(global, no_tensors);
+  EXPECT_TRUE(deployed.model->heads.front().standardised);
+  EXPECT_FALSE(global.model->heads.front().standardised);
+  expect_values(deployed.view("fc.bias"), {0, 3 * std::log(2.0), 3 * std::log(4.0)});
+  EXPECT_TRUE(torch::equal(deployed.view("fc.weight"), global.view("fc.weight")));
+  EXPECT_TRUE(torch::equal(global.flat, before.flat));  // training goes on from where it was
+}
+
+TEST(FedGrabShift, GoesByAHandSetPriorWhereThereIsOne) {
+  const auto method = make({.prior = "fixed", .fixed_prior = {0.5, 0.25, 1}, .shift = 2});
+  const State global = initial_state(model_of(method), seed);
+  expect_values(method.deployed(global, no_tensors).view("fc.bias"), {2 * std::log(2.0), 2 * std::log(4.0), 0});
+}
+
+TEST(FedGrabShift, IsNothingWithoutAPriorAllShareOrABias) {
+  for (const FedGrabParams& params :
+       {FedGrabParams{.shift = 0}, FedGrabParams{.prior = "local", .shift = 3},
+        FedGrabParams{.prior = "none", .shift = 3}, FedGrabParams{.head_kind = "cosine", .shift = 3}}) {
+    const auto method = make(params);
+    const State global = initial_state(model_of(method), seed);
+    const State deployed = method.deployed(global, no_tensors);
+    EXPECT_TRUE(torch::equal(deployed.flat, global.flat)) << params.prior;
+    EXPECT_FALSE(deployed.model->heads.front().standardised) << params.prior;
+  }
 }
 
 }  // namespace

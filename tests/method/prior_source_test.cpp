@@ -58,7 +58,7 @@ TEST(PriorSource, LocalLeavesTheSizesToTheClientsCounts) {
 class TruePrior : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Methods, TruePrior,
                          testing::Values("fedavg", "fedprox", "fednova", "fedir", "scaffold", "feddyn", "moon",
-                                         "fedavgm", "fedadam", "creff", "tau-norm", "fedetf", "fedloge"));
+                                         "fedavgm", "fedadam", "creff", "tau-norm", "dpa-shift", "fedetf", "fedloge"));
 
 TEST_P(TruePrior, GivesTheCountsOfAllClientsTogether) {
   const auto method = find_method(GetParam()).make(config_with("truth"));
@@ -176,7 +176,7 @@ TEST(AClassWithoutSamples, BreaksNoRule) {
 
 /// Any loss with any method and any source of sizes; where the heads do not go together, a usage error says so.
 TEST(AnyLoss, GoesWithAnyMethodOrIsRefused) {
-  const std::vector<std::string> linear_only{"creff", "tau-norm", "fedetf", "fedloge"};
+  const std::vector<std::string> linear_only{"creff", "tau-norm", "dpa-shift", "fedetf", "fedloge"};
   for (const auto& entry : methods()) {
     if (!entry.preset.empty() || entry.name == "fedgrab") continue;
     for (const auto& objective : objectives())

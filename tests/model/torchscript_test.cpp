@@ -30,6 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Models, TorchScript,
                                          Case{"cnn", {1, 8, 12}, {Head{}, Head{.name = "probe"}}},
                                          Case{"resnet8", {3, 16, 16}, {Head{}}},
                                          Case{"resnet8", {3, 16, 16}, {Head{.kind = HeadKind::cosine, .bias = false}}},
+                                         Case{"cnn", {3, 16, 16}, {Head{.scale = 6, .standardised = true}}},
                                          Case{"pfl-cnn", {3, 12, 10}, {Head{}}},
                                          Case{"resnet50", {3, 32, 32}, {Head{}}}));
 

@@ -22,13 +22,15 @@ struct ModelCard {
   bool head_bias = true;
   double head_scale = 1;
   bool head_projected = false;
+  bool head_standardised = false;
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;
   std::string config;  // TOML of the run
 };
 
-/// Of a run's model after a round. The same model has the same card, whoever trained it: engine.* is left out.
+/// Of a run's model after a round, as it is handed out (Method::deployed). The same model has the same card, whoever
+/// trained it: engine.* is left out.
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round);
 
 struct Checkpoint {
@@ -55,6 +57,10 @@ struct LoadedModel {
 };
 /// From a model file, a checkpoint, or a run directory (its final model, else its newest checkpoint).
 LoadedModel load_model(const std::filesystem::path& path);
+
+/// The model of a checkpoint, or of a run directory's newest one, as the method of `config` hands it out: another shift
+/// of Fed-GraB's decision, say, or τ-norm on what FedAvg has trained.
+LoadedModel load_model(const std::filesystem::path& path, const Config& config);
 
 /// Starts `state` from a safetensors file; a head of another number of classes keeps its random start.
 void initialise_from_file(State& state, const std::filesystem::path& path);

@@ -149,7 +149,7 @@ class CudaEngine : public Engine {
             Crew& crew, const ClientStore& store);
   void collect(const RoundTask& task, SlotTraining& group, Crew& crew, Sums& sums, ClientStore& store,
                std::vector<ClientReport>& reports);
-  Predictions predict(const torch::Tensor& flat, const Split& split);
+  Predictions predict_on_device(const State& state, const Split& split);
   /// Runs the loaded model over `count` images, those of `indices` where there are any, else the first ones: calls
   /// take(first, features [some, …]) batch after batch.
   template <class Take>
@@ -296,7 +296,7 @@ void CudaEngine::collect(const RoundTask& task, SlotTraining& group, Crew& crew,
       if (task.evaluate_clients) {
         const Split& test = federation_.data.test;
         const auto own = task.method.personalised(client.view, local);
-        report.accuracy = class_accuracy(predict(own.flat, test).classes, test.labels, federation_.data.classes());
+        report.accuracy = class_accuracy(predict_on_device(own, test).classes, test.labels, federation_.data.classes());
       }
       store.write(client.view.client, std::move(crew.memories[i]));
     }
@@ -317,7 +317,7 @@ const DeviceImages& CudaEngine::resident(const Split& split) {
 
 Predictions CudaEngine::predict(const State& state, const Split& split) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
-  return predict(state.flat.cuda(), split);
+  return predict_on_device({state.model, state.flat.cuda()}, split);
 }
 
 void CudaEngine::load_for_evaluation(const torch::Tensor& flat) {
@@ -373,12 +373,11 @@ void CudaEngine::observe(const Method& method, const ClientView& view, const std
   c10::cuda::getCurrentCUDAStream().synchronize();  // the evaluation's weights may be another model's next
 }
 
-Predictions CudaEngine::predict(const torch::Tensor& flat, const Split& split) {
+Predictions CudaEngine::predict_on_device(const State& state, const Split& split) {
   const auto& data = resident(split);
   const auto options = torch::TensorOptions().device(torch::kCUDA);
-  load_for_evaluation(flat);
-  const State state{federation_.model, flat};
-  const Head& head = federation_.model->heads.front();
+  load_for_evaluation(state.flat);
+  const Head& head = state.model->heads.front();  // which may answer otherwise than the one that was trained
   auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
   run_over(data, split.images, {}, split.count(), [&](int64_t first, const torch::Tensor& features) {

@@ -1,0 +1,41 @@
+/// Logit adjustment after training (Menon et al. 2021), with the prior that DPA reads off the head itself: training is
+/// FedAvg's; the model that is evaluated and handed out decides as if all classes were equally common.
+#include "decision.h"
+#include "entries.h"
+#include "fedgrab/prior/prior.h"
+
+namespace fedgrab {
+namespace {
+
+struct DpaShiftParams {
+  double tau = 0.3;
+  template <class Visitor>
+  void describe(Visitor& v) {
+    v.param("tau", tau, "tau log(norm of the row / largest norm) is taken off the standardised logit of a class")
+        .between(0, 1e3);
+  }
+};
+
+class DpaShift : public Method {
+ public:
+  using Params = DpaShiftParams;
+  static constexpr const char* name = "dpa-shift";
+  DpaShift(LocalLoss loss, Params params) : Method(std::move(loss)), params_(params) {}
+
+  State deployed(const State& global, const TensorMap& /*memory*/) const override {
+    const auto rows = global.view(global.model->heads.front().name + ".weight");
+    return with_balanced_decision(global, prior_from_weights(rows, "max"), params_.tau);
+  }
+
+ private:
+  DpaShiftParams params_;
+};
+
+}  // namespace
+
+MethodEntry dpa_shift_entry() {
+  return entry_of<DpaShift, linear_loss>(
+      groups::long_tailed, "FedAvg, with the decision shifted by what DPA reads off its head (Menon 2021, post hoc)");
+}
+
+}  // namespace fedgrab
