@@ -13,6 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* card_key = "fedgrab";
+constexpr const char* model_mark = "format";  // as others mark PyTorch's weights; checkpoints have none
 const std::string server_prefix = "server/";
 const std::string deployed_prefix = "deployed/";
 
@@ -23,7 +24,7 @@ std::string card_to_text(const ModelCard& card) {
               {"head_bias", card.head_bias},
               {"head_scale", card.head_scale},
               {"head_projected", card.head_projected},
-              {"head_standardised", card.head_standardised},
+              {"head_shift", card.head_shift},
               {"class_names", card.class_names},
               {"mean", card.normalisation.mean},
               {"std", card.normalisation.std},
@@ -45,13 +46,14 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
                    .head_bias = json.at("head_bias"),
                    .head_scale = json.at("head_scale"),
                    .head_projected = json.value("head_projected", false),
-                   .head_standardised = json.value("head_standardised", false),
+                   .head_shift = json.value("head_shift", std::vector<float>()),
                    .class_names = json.at("class_names"),
                    .normalisation = {json.at("mean"), json.at("std")},
                    .round = json.at("round"),
                    .config = json.at("config")};
     const auto channels = static_cast<size_t>(card.input.channels);
-    if (card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
+    if (!(card.head_shift.empty() || card.head_shift.size() == card.class_names.size()) ||
+        card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
         card.class_names.empty() || card.input.height < 1 || card.input.width < 1)
       throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
     return card;
@@ -71,7 +73,9 @@ Architecture architecture_of(const ModelCard& card, const fs::path& path) {
 fs::path newest_checkpoint(const fs::path& run) {
   const RunDirectory directory{run};
   const auto rounds = directory.checkpoint_rounds();
-  if (rounds.empty()) throw Error(Fault::checkpoint, run.string(), "holds neither a model nor a checkpoint");
+  if (rounds.empty())
+    throw Error(Fault::checkpoint, run.string(),
+                fs::exists(directory.model()) ? "holds no checkpoint" : "holds neither a model nor a checkpoint");
   return directory.checkpoint(rounds.back());
 }
 
@@ -92,7 +96,7 @@ ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_
           .head_bias = head.bias,
           .head_scale = head.scale,
           .head_projected = head.projected,
-          .head_standardised = head.standardised,
+          .head_shift = head.shift,
           .class_names = data.class_names,
           .normalisation = data.normalisation,
           .round = round,
@@ -127,7 +131,7 @@ void load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& 
 }
 
 void save_model(const fs::path& path, const ModelCard& card, const State& state) {
-  TensorFile file{{}, {{"format", "pt"}, {card_key, card_to_text(card)}}};
+  TensorFile file{{}, {{model_mark, "pt"}, {card_key, card_to_text(card)}}};
   for (const auto& p : state.model->parameters) {
     const auto& heads = state.model->heads;
     const bool extra =
@@ -150,7 +154,7 @@ LoadedModel load_model(const fs::path& path) {
                   .bias = loaded.card.head_bias,
                   .scale = loaded.card.head_scale,
                   .projected = loaded.card.head_projected,
-                  .standardised = loaded.card.head_standardised};
+                  .shift = loaded.card.head_shift};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
   TensorMap tensors = file.tensors;
@@ -163,8 +167,16 @@ LoadedModel load_model(const fs::path& path) {
 LoadedModel load_model(const fs::path& path, const Config& config) {
   if (!fs::exists(path)) throw Error(Fault::checkpoint, path.string(), "no such file or folder");
   const fs::path file_path = fs::is_directory(path) ? newest_checkpoint(path) : path;
-  LoadedModel loaded{card_from_file(load_safetensors(file_path), file_path), {}};
-  const auto method = find_method(config.read<MethodParams>("method").name).make(config);
+  const TensorFile file = load_safetensors(file_path);
+  if (file.metadata.contains(model_mark))
+    throw Error(Fault::checkpoint, path.string(), "holds no more than the model that was handed out",
+                "give a run directory or a checkpoint to have method.* changed");
+  LoadedModel loaded{card_from_file(file, file_path), {}};
+  const auto name = config.read<MethodParams>("method").name;
+  if (!find_method(name).preset.empty())
+    throw Error(Fault::usage, "method.name", fmt::format("\"{}\" is a preset, which changes the training", name),
+                "name the method it is a preset of");
+  const auto method = find_method(name).make(config);
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   Checkpoint checkpoint;
   checkpoint.global = initial_state(make_model(architecture_of(loaded.card, file_path), method->heads(), classes), 0);

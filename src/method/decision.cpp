@@ -4,18 +4,22 @@
 #include <cmath>
 
 namespace fedgrab {
+namespace {
+
+constexpr double smallest_share = 1e-2;  // a row of zeros is no reason to answer with nothing else
+
+}  // namespace
 
 State with_balanced_decision(const State& global, const torch::Tensor& prior, double tau) {
+  const auto classes = static_cast<double>(global.model->classes);
+  const double largest = prior.max().item<double>();
+  if (classes < 3 || !(largest > 0)) return global;
+  const auto shift = (-tau * (prior / largest).clamp_min(smallest_share).log()).to(torch::kFloat).contiguous();
   auto model = std::make_shared<Model>(*global.model);
   Head& head = model->heads.front();
-  if (!head.bias) return global;
-  head.standardised = true;
-  // A clear answer gets odds of e^4.5, 99 %: softmax is then about as sure as it is right (docs/fedgrab.md).
-  head.scale = 4.5 + std::log(static_cast<double>(std::max<int64_t>(global.model->classes - 1, 1)));
-  State changed{std::move(model), global.flat.clone()};
-  // A row of zeros is no reason for an infinite logit.
-  changed.view(head.name + ".bias").copy_(-tau * (prior / prior.max()).clamp_min(1e-6).log());
-  return changed;
+  head.shift.assign(shift.data_ptr<float>(), shift.data_ptr<float>() + shift.numel());
+  head.scale = 4.5 + std::log(classes - 1);  // a clear answer gets odds of e^4.5, whatever the number of the others
+  return {std::move(model), global.flat};
 }
 
 }  // namespace fedgrab

@@ -33,10 +33,9 @@ torch::Tensor head_logits(const Head& head, const torch::Tensor& features,
     x = unit(x);
     weight = unit(weight);
   }
-  const auto bias = head.bias ? parameter(".bias") : torch::Tensor();
-  auto logits = linear(x, weight, head.standardised ? torch::Tensor() : bias);
+  auto logits = linear(x, weight, head.bias ? parameter(".bias") : torch::Tensor());
   if (head.projected) logits = logits * parameter(".temperature").unsqueeze(-1);
-  if (head.standardised) logits = standardise(logits) + bias;
+  if (!head.shift.empty()) logits = standardise(logits) + torch::tensor(head.shift).to(logits.device());
   return head.scale == 1 ? logits : logits * head.scale;
 }
 

@@ -56,12 +56,12 @@ std::string head_lines(const Head& head, int64_t classes) {
                      : "features";
   const bool cosine = head.kind == HeadKind::cosine;
   const auto scores = fmt::format("torch.linear({}, {}, {}){}", cosine ? unit(x) : x, cosine ? unit(weight) : weight,
-                                  head.standardised ? "None" : bias, head.projected ? " * " + own(".temperature") : "");
+                                  bias, head.projected ? " * " + own(".temperature") : "");
   const auto answer =
-      head.standardised
-          ? fmt::format("(scores * {} / torch.clamp_min(torch.std(scores, [-1], False, True), 1e-8) + {})",
-                        std::sqrt(std::max(m - 1, 1.0)) / m, bias)
-          : "scores";
+      head.shift.empty()
+          ? "scores"
+          : fmt::format("(scores * {} / torch.clamp_min(torch.std(scores, [-1], False, True), 1e-8) + self.shift)",
+                        std::sqrt(std::max(m - 1, 1.0)) / m);
   return fmt::format("  scores = {}\n  return {} * {}\n", scores, answer, head.scale);
 }
 
@@ -87,6 +87,8 @@ void save_torchscript(const std::filesystem::path& path, const State& state, con
   const auto per_channel = [](const std::vector<float>& values) { return torch::tensor(values).view({1, -1, 1, 1}); };
   module.register_buffer("mean", per_channel(normalisation.mean));
   module.register_buffer("std", per_channel(normalisation.std));
+  if (const auto& shift = state.model->heads.front().shift; !shift.empty())
+    module.register_buffer("shift", torch::tensor(shift));
   module.define(source(*state.model));
   module.eval();
 

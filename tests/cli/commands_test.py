@@ -262,7 +262,9 @@ class Models(Case):
                 self.assertEqual(record["test_loss"], found["loss"])
                 self.assertNotEqual(record["test_loss"], metrics(self.folder / f"{run} {change}")[-1]["test_loss"])
         refused = self.fedgrab("eval", "method.fedgrab.shift=0/model.safetensors", "--set", change, code=4)
-        self.assertIn("probe.weight", refused)  # which is not handed out
+        self.assertIn("holds no more than the model that was handed out", refused)
+        refused = self.fedgrab("eval", change, "--set", "method.name=fedgrab-paper", code=2)
+        self.assertIn("preset", refused)
 
     def test_eval_from_another_folder(self):
         there = self.fedgrab("eval", "resnet8", "--json", folder=self.runs)

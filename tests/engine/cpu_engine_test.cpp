@@ -254,10 +254,10 @@ TEST(CpuEngine, AnswersAsTheModelItIsGivenAndNotAsTheOneItTrains) {
   const World world = shapes_world();
   const auto federation = world.federation();
   auto handed_out = std::make_shared<Model>(*world.model);
-  handed_out->heads.front().standardised = true;
-  const State favours_the_last{handed_out, world.global.flat.clone()};
-  favours_the_last.view("fc.bias").zero_();
-  favours_the_last.view("fc.bias")[-1].fill_(10);  // ten times the lead of a clear answer
+  auto& shift = handed_out->heads.front().shift;
+  shift.assign(static_cast<size_t>(world.data.classes()), 0);
+  shift.back() = 10;  // times the lead of a clear answer
+  const State favours_the_last{handed_out, world.global.flat};
   const auto engine = make_engine({.device = "cpu", .workers = 2}, federation);
   for (const auto answer : engine->predict(favours_the_last, world.data.test).classes)
     EXPECT_EQ(answer, world.data.classes() - 1);

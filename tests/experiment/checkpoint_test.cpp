@@ -201,16 +201,19 @@ TEST_F(ModelFile, KeepsTheKindOfItsHead) {
   save_model(path, card, state);
   const auto loaded = load_model(path);
   EXPECT_EQ(loaded.state.model->heads.front().kind, HeadKind::cosine);
-  EXPECT_FALSE(loaded.state.model->heads.front().standardised);
+  EXPECT_TRUE(loaded.state.model->heads.front().shift.empty());
   EXPECT_TRUE(torch::equal(loaded.state.flat, state.flat));
 }
 
-TEST_F(ModelFile, KeepsThatItsLogitsAreStandardised) {
+TEST_F(ModelFile, KeepsTheShiftOfItsDecision) {
   ModelCard card = card_of("resnet8");
-  card.head_standardised = true;
+  card.head_shift.assign(card.class_names.size(), 0.5F);
   const auto path = scratch_.path("model.safetensors");
   save_model(path, card, state_);
-  EXPECT_TRUE(load_model(path).state.model->heads.front().standardised);
+  EXPECT_EQ(load_model(path).state.model->heads.front().shift, card.head_shift);
+  card.head_shift.pop_back();
+  save_model(path, card, state_);
+  EXPECT_THROW(load_model(path), Error);
 }
 
 // --- Starting from a file ---

@@ -453,32 +453,45 @@ State with_known_probe(const Method& method) {
   return global;
 }
 
+std::vector<float> shift_of(const Method& method, const State& global) {
+  return method.deployed(global, no_tensors).model->heads.front().shift;
+}
+
 TEST(FedGrabShift, RaisesWhatIsSaidOfRareClassesByTheLengthOfTheirRows) {
   const auto method = make({.shift = 3});
-  const State global = with_known_probe(method), before = global.clone();
+  const State global = with_known_probe(method);
   const State deployed = method.deployed(global, no_tensors);
-  EXPECT_TRUE(deployed.model->heads.front().standardised);
-  EXPECT_FALSE(global.model->heads.front().standardised);
-  expect_values(deployed.view("fc.bias"), {0, 3 * std::log(2.0), 3 * std::log(4.0)});
-  EXPECT_TRUE(torch::equal(deployed.view("fc.weight"), global.view("fc.weight")));
-  EXPECT_TRUE(torch::equal(global.flat, before.flat));  // training goes on from where it was
+  expect_values(torch::tensor(deployed.model->heads.front().shift), {0, 3 * std::log(2.0), 3 * std::log(4.0)});
+  EXPECT_TRUE(global.model->heads.front().shift.empty());  // training goes on from where it was
+  EXPECT_TRUE(torch::equal(deployed.flat, global.flat));
+}
+
+TEST(FedGrabShift, ByDefaultIsForSomeClassesButNeitherTwoNorMany) {
+  const auto method = make({});
+  for (const int64_t classes : {2, 3, 20, 21}) {
+    const State global =
+        initial_state(make_model(make_architecture("cnn", {3, 32, 32}), method.heads(), classes), seed);
+    EXPECT_EQ(shift_of(method, global).empty(), classes == 2 || classes == 21) << classes;
+  }
+  const State global = with_known_probe(method);
+  expect_values(torch::tensor(shift_of(method, global)), {0, 0.25 * std::log(2.0), 0.25 * std::log(4.0)});
 }
 
 TEST(FedGrabShift, GoesByAHandSetPriorWhereThereIsOne) {
   const auto method = make({.prior = "fixed", .fixed_prior = {0.5, 0.25, 1}, .shift = 2});
   const State global = initial_state(model_of(method), seed);
-  expect_values(method.deployed(global, no_tensors).view("fc.bias"), {2 * std::log(2.0), 2 * std::log(4.0), 0});
+  expect_values(torch::tensor(shift_of(method, global)), {2 * std::log(2.0), 2 * std::log(4.0), 0});
+  const auto zero = make({.prior = "fixed", .fixed_prior = {1, 1, 0}, .shift = 0.25});
+  EXPECT_LT(shift_of(zero, initial_state(model_of(zero), seed))[2], 1.2);  // some 1.15, and not infinite
+  const auto nothing = make({.prior = "fixed", .fixed_prior = {0, 0, 0}, .shift = 0.25});
+  EXPECT_TRUE(shift_of(nothing, initial_state(model_of(nothing), seed)).empty());
 }
 
-TEST(FedGrabShift, IsNothingWithoutAPriorAllShareOrABias) {
-  for (const FedGrabParams& params :
-       {FedGrabParams{.shift = 0}, FedGrabParams{.prior = "local", .shift = 3},
-        FedGrabParams{.prior = "none", .shift = 3}, FedGrabParams{.head_kind = "cosine", .shift = 3}}) {
+TEST(FedGrabShift, IsNothingWithoutAPriorThatAllShare) {
+  for (const FedGrabParams& params : {FedGrabParams{.shift = 0}, FedGrabParams{.prior = "local", .shift = 3},
+                                      FedGrabParams{.prior = "none", .shift = 3}}) {
     const auto method = make(params);
-    const State global = initial_state(model_of(method), seed);
-    const State deployed = method.deployed(global, no_tensors);
-    EXPECT_TRUE(torch::equal(deployed.flat, global.flat)) << params.prior;
-    EXPECT_FALSE(deployed.model->heads.front().standardised) << params.prior;
+    EXPECT_TRUE(shift_of(method, initial_state(model_of(method), seed)).empty()) << params.prior;
   }
 }
 

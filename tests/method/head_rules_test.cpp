@@ -113,23 +113,22 @@ TEST(TauNorm, ARowOfZerosStaysOne) {
 
 TEST(DpaShift, TakesTheLogarithmOfTheRowsLengthsOffTheLogits) {
   const auto method = make("dpa-shift", {{"tau", 5.0}});
-  const State global = start_of(*method, 2, 2);
-  global.view("fc.weight").copy_(torch::tensor({{0.0F, 4.0F}, {0.6F, 0.8F}}));
-  const auto before = global.flat.clone();
+  const State global = start_of(*method, 2, 3);
+  global.view("fc.weight").copy_(torch::tensor({{0.0F, 4.0F}, {0.6F, 0.8F}, {2.0F, 0.0F}}));
   const State deployed = method->deployed(global, no_tensors);
-  expect_near(deployed.view("fc.bias"), torch::tensor({0.0, 5 * std::log(4.0)}));
-  EXPECT_TRUE(deployed.model->heads.front().standardised);
-  expect_same_but(deployed, global, {"fc.bias"});
-  EXPECT_TRUE(torch::equal(global.flat, before));
+  expect_near(torch::tensor(deployed.model->heads.front().shift),
+              torch::tensor({0.0, 5 * std::log(4.0), 5 * std::log(2.0)}));
+  EXPECT_TRUE(torch::equal(deployed.flat, global.flat));
 }
 
 TEST(DpaShift, ShiftsNothingWhereRowsAreEquallyLongAndStaysFiniteWhereOneIsZero) {
   const auto method = make("dpa-shift");
-  const State global = start_of(*method, 2, 2);
-  global.view("fc.weight").copy_(torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}}));
-  expect_near(method->deployed(global, no_tensors).view("fc.bias"), torch::zeros({2}));
+  const State global = start_of(*method, 2, 3);
+  global.view("fc.weight").copy_(torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}, {0.6F, 0.8F}}));
+  const auto shift = [&] { return torch::tensor(method->deployed(global, no_tensors).model->heads.front().shift); };
+  expect_near(shift(), torch::zeros({3}));
   global.view("fc.weight")[1].zero_();
-  EXPECT_TRUE(method->deployed(global, no_tensors).flat.isfinite().all().item<bool>());
+  EXPECT_TRUE(shift().isfinite().all().item<bool>());
 }
 
 // ---- CReFF: class gradients and matching

@@ -211,16 +211,16 @@ TEST(Head, CosineSurvivesFeaturesThatAreAllZero) {
   EXPECT_TRUE(network.gradient().isfinite().all().item<bool>());
 }
 
-TEST(Head, StandardisedGivesAClearAnswerALeadOfOneWhateverTheLengthOfTheFeatures) {
-  const Head head{.scale = 3, .standardised = true};
+TEST(Head, ShiftedGivesAClearAnswerALeadOfOneWhateverTheLengthOfTheFeatures) {
+  const Head head{.scale = 3, .shift = {0, 0, 0, 0.25F}};
   Network network(pixels_only({head}, 2, 4));
   network.state().view("fc.weight").copy_(torch::tensor({{1.0F, 0.0F}, {0.0F, 0.0F}, {0.0F, 0.0F}, {0.0F, 0.0F}}));
-  network.state().view("fc.bias").copy_(torch::tensor({0.0F, 0.0F, 0.0F, 0.25F}));
+  network.state().view("fc.bias").zero_();
   for (const float length : {0.01F, 100.0F}) {
     const auto images = (length * torch::tensor({3.0F, 4.0F})).view({1, 2, 1, 1});
     const auto logits = network.forward(images).logits.front().flatten();
     EXPECT_NEAR((logits[0] - logits[1]).item<double>(), 3, 1e-5);
-    EXPECT_NEAR((logits[3] - logits[1]).item<double>(), 0.75, 1e-5);  // the bias comes after
+    EXPECT_NEAR((logits[3] - logits[1]).item<double>(), 0.75, 1e-5);
   }
   const auto none = network.forward(torch::zeros({1, 2, 1, 1})).logits.front();
   EXPECT_TRUE(none.isfinite().all().item<bool>());

@@ -22,7 +22,7 @@ struct ModelCard {
   bool head_bias = true;
   double head_scale = 1;
   bool head_projected = false;
-  bool head_standardised = false;
+  std::vector<float> head_shift;
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;

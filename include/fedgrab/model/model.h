@@ -26,9 +26,9 @@ struct Head {
   double scale = 1;
   /// Features pass a linear layer of the head's own, and the scores a learned factor (FedETF).
   bool projected = false;
-  /// The logits of an image are divided by their spread over the classes before the bias is added, so that a clear
-  /// answer stands 1 above the others. For models that are handed out: training never does it.
-  bool standardised = false;
+  /// For models that are handed out, one per class: the logits of an image are divided by their spread over the
+  /// classes, so that a clear answer stands 1 above the others, and this is added. Training never does it.
+  std::vector<float> shift{};
 };
 
 enum class ParameterKind { weight, bias, norm_weight, norm_bias, running_mean, running_var };
