@@ -180,10 +180,15 @@ TEST_P(CudaEngine, AnswersAsTheCpu) {
   const World world(GetParam(), {50});
   const auto trained = train(world, {.device = "cpu", .workers = 4}).global;
   const Federation federation{world.data, world.partition, world.model, world.train};
-  const auto cpu = make_engine({.device = "cpu", .workers = 4}, federation)->predict(trained, world.data.test);
-  const auto cuda = make_engine({.device = "cuda", .precision = "fp32"}, federation)->predict(trained, world.data.test);
-  EXPECT_EQ(cuda.classes, cpu.classes);
-  EXPECT_NEAR(cuda.loss(), cpu.loss(), 1e-4 * cpu.loss());
+  auto shifted = std::make_shared<Model>(*world.model);  // as some methods hand it out
+  for (int64_t c = 0; c < world.data.classes(); ++c)
+    shifted->heads.front().shift.push_back(0.1F * static_cast<float>(c));
+  for (const State& model : {trained, State{shifted, trained.flat}}) {
+    const auto cpu = make_engine({.device = "cpu", .workers = 4}, federation)->predict(model, world.data.test);
+    const auto cuda = make_engine({.device = "cuda", .precision = "fp32"}, federation)->predict(model, world.data.test);
+    EXPECT_EQ(cuda.classes, cpu.classes);
+    EXPECT_NEAR(cuda.loss(), cpu.loss(), 1e-4 * cpu.loss());
+  }
 }
 
 TEST_P(CudaEngine, GivesTheSameBitsTwice) {

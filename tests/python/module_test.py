@@ -223,7 +223,12 @@ class Federated(unittest.TestCase):
             weights = server.finish(average, round)
         self.assertAlmostEqual(run.records[-1]["acc"]["all"], fedgrab.Evaluator(TINY).evaluate(weights)["all"], delta=0.011)
         clients[0].save_model(weights, self.folder / "model.safetensors")
-        self.assertIn(b"fc.weight", (self.folder / "model.safetensors").read_bytes())
+        saved = (self.folder / "model.safetensors").read_bytes()
+        header = json.loads(saved[8:8 + int.from_bytes(saved[:8], "little")])
+        self.assertIn("fc.weight", header)
+        shift = json.loads(header["__metadata__"]["fedgrab"])["head_shift"]  # the decision that Evaluator gives, too
+        self.assertEqual(len(clients[0].class_names), len(shift))
+        self.assertGreater(max(shift), 0)
         loss = sum(result.metrics["loss"] * result.samples for result in results) / total
         self.assertAlmostEqual(run.records[-1]["loss"], loss, places=3)
 
