@@ -31,12 +31,10 @@ void find_model(EvalFlags& flags) {
 }
 
 void evaluate(const EvalFlags& flags) {
-  LoadedModel loaded = load_model(flags.model);
+  const LoadedModel loaded = load_model(flags.model, flags.set);
   Config config{full_schema()};
   config.load_toml_text(loaded.card.config, flags.model);
   for (const auto& assignment : flags.set) config.set_assignment(assignment);
-  const auto of_the_method = [](const std::string& assignment) { return assignment.starts_with("method."); };
-  if (std::any_of(flags.set.begin(), flags.set.end(), of_the_method)) loaded = load_model(flags.model, config);
   const Settings settings = read_settings(config);
   Preparation prepared = prepare(settings);
   if (prepared.data.shape() != loaded.card.input || prepared.data.classes() != loaded.state.model->classes)

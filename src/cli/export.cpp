@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "fedgrab/core/error.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/model/torchscript.h"
 
@@ -10,10 +11,14 @@ namespace {
 struct ExportFlags {
   std::string model, out;
   std::string format = "torchscript";
+  std::vector<std::string> set;
 };
 
 void export_model(const ExportFlags& flags) {
-  const LoadedModel loaded = load_model(flags.model);
+  for (const auto& change : flags.set)
+    if (!change.starts_with("method."))
+      throw Error(Fault::usage, change, "changes nothing in what is exported", "--set takes parameters of the method");
+  const LoadedModel loaded = load_model(flags.model, flags.set);
   const auto& card = loaded.card;
   if (flags.format == "safetensors") {
     save_model(flags.out, card, loaded.state);
@@ -41,6 +46,11 @@ void add_export(CLI::App& app) {
                    "torchscript (LibTorch, PyTorch, mobile) or safetensors (torchvision's names)")
       ->check(CLI::IsMember({"torchscript", "safetensors"}))
       ->capture_default_str();
+  command
+      ->add_option("--set", flags->set,
+                   "Change a parameter of the method, for a model that a checkpoint is to hand out otherwise")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   command->callback([flags] { export_model(*flags); });
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/progress.h"
@@ -70,6 +72,14 @@ Architecture architecture_of(const ModelCard& card, const fs::path& path) {
   }
 }
 
+void describe_head(ModelCard& card, const Head& head) {
+  card.head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear";
+  card.head_bias = head.bias;
+  card.head_scale = head.scale;
+  card.head_projected = head.projected;
+  card.head_shift = head.shift;
+}
+
 fs::path newest_checkpoint(const fs::path& run) {
   const RunDirectory directory{run};
   const auto rounds = directory.checkpoint_rounds();
@@ -89,18 +99,14 @@ fs::path model_file(const fs::path& path) {
 
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round) {
   config.reset("engine.");
-  const Head& head = model.heads.front();
-  return {.architecture = read_settings(config).model.name,
-          .input = data.shape(),
-          .head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear",
-          .head_bias = head.bias,
-          .head_scale = head.scale,
-          .head_projected = head.projected,
-          .head_shift = head.shift,
-          .class_names = data.class_names,
-          .normalisation = data.normalisation,
-          .round = round,
-          .config = config.to_toml()};
+  ModelCard card{.architecture = read_settings(config).model.name,
+                 .input = data.shape(),
+                 .class_names = data.class_names,
+                 .normalisation = data.normalisation,
+                 .round = round,
+                 .config = config.to_toml()};
+  describe_head(card, model.heads.front());
+  return card;
 }
 
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
@@ -164,14 +170,19 @@ LoadedModel load_model(const fs::path& path) {
   return loaded;
 }
 
-LoadedModel load_model(const fs::path& path, const Config& config) {
-  if (!fs::exists(path)) throw Error(Fault::checkpoint, path.string(), "no such file or folder");
+LoadedModel load_model(const fs::path& path, const std::vector<std::string>& changes) {
+  const auto of_the_method = [](const std::string& change) { return change.starts_with("method."); };
+  LoadedModel loaded = load_model(path);
+  if (std::none_of(changes.begin(), changes.end(), of_the_method)) return loaded;
   const fs::path file_path = fs::is_directory(path) ? newest_checkpoint(path) : path;
   const TensorFile file = load_safetensors(file_path);
   if (file.metadata.contains(model_mark))
     throw Error(Fault::checkpoint, path.string(), "holds no more than the model that was handed out",
                 "give a run directory or a checkpoint to have method.* changed");
-  LoadedModel loaded{card_from_file(file, file_path), {}};
+  loaded.card = card_from_file(file, file_path);
+  Config config{full_schema()};
+  config.load_toml_text(loaded.card.config, file_path.string());
+  for (const auto& change : changes) config.set_assignment(change);
   const auto name = config.read<MethodParams>("method").name;
   if (!find_method(name).preset.empty())
     throw Error(Fault::usage, "method.name", fmt::format("\"{}\" is a preset, which changes the training", name),
@@ -183,6 +194,8 @@ LoadedModel load_model(const fs::path& path, const Config& config) {
   ClientStore clients;
   load_checkpoint(file_path, checkpoint, clients);
   loaded.state = method->deployed(checkpoint.global, checkpoint.server);
+  describe_head(loaded.card, loaded.state.model->heads.front());
+  loaded.card.config = config.to_toml();
   return loaded;
 }
 

@@ -261,10 +261,13 @@ class Models(Case):
                 self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
                 self.assertEqual(record["test_loss"], found["loss"])
                 self.assertNotEqual(record["test_loss"], metrics(self.folder / f"{run} {change}")[-1]["test_loss"])
+                self.fedgrab("export", f"{run} {change}", "-o", "changed.safetensors", "--format", "safetensors", "--set", change)
+                self.assertEqual(found, json.loads(self.fedgrab("eval", "changed.safetensors", "--json")))
         refused = self.fedgrab("eval", "method.fedgrab.shift=0/model.safetensors", "--set", change, code=4)
         self.assertIn("holds no more than the model that was handed out", refused)
         refused = self.fedgrab("eval", change, "--set", "method.name=fedgrab-paper", code=2)
         self.assertIn("preset", refused)
+        self.assertIn("parameters of the method", self.fedgrab("export", change, "-o", "x.pt", "--set", "data.size=8", code=2))
 
     def test_eval_from_another_folder(self):
         there = self.fedgrab("eval", "resnet8", "--json", folder=self.runs)

@@ -58,9 +58,10 @@ struct LoadedModel {
 /// From a model file, a checkpoint, or a run directory (its final model, else its newest checkpoint).
 LoadedModel load_model(const std::filesystem::path& path);
 
-/// The model of a checkpoint, or of a run directory's newest one, as the method of `config` hands it out: another shift
-/// of Fed-GraB's decision, say, or τ-norm on what FedAvg has trained.
-LoadedModel load_model(const std::filesystem::path& path, const Config& config);
+/// The same; where `changes` ("key=value") name a parameter of the method, the model of the checkpoint, or of a run
+/// directory's newest one, is handed out anew: with another shift of Fed-GraB's decision, say, or as τ-norm would with
+/// what FedAvg has trained.
+LoadedModel load_model(const std::filesystem::path& path, const std::vector<std::string>& changes);
 
 /// Starts `state` from a safetensors file; a head of another number of classes keeps its random start.
 void initialise_from_file(State& state, const std::filesystem::path& path);
