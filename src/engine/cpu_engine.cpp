@@ -13,7 +13,6 @@
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
 #include "fedgrab/data/batch.h"
-#include "fedgrab/model/head.h"
 #include "local_training.h"
 
 namespace fedgrab {
@@ -51,9 +50,8 @@ class CpuEngine : public Engine {
   }
   ClientReport train_client(const RoundTask& task, int64_t client, int64_t total, TensorMap& memory, Sums& sums,
                             int worker);
-  /// The network has the weights of the state loaded.
-  void predict_range(Network& network, const State& state, const Split& split, int64_t first, int64_t count,
-                     int32_t* classes, double& loss);
+  void predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
+                     double& loss);
 
   const Federation& federation_;
   int workers_;
@@ -85,29 +83,26 @@ ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, int6
 
   contribute(federation_, task, view, local.network().state(), report, sums);
   if (task.evaluate_clients) {
-    const State personal = task.method.personalised(view, local.network().state().clone());
-    local.network().load(personal);
+    local.network().load(task.method.personalised(view, local.network().state().clone()));
     const Split& test = federation_.data.test;
     std::vector<int32_t> classes(static_cast<size_t>(test.count()));
     double loss = 0;
     for (int64_t first = 0; first < test.count(); first += evaluation_batch)
-      predict_range(local.network(), personal, test, first, std::min(evaluation_batch, test.count() - first),
+      predict_range(local.network(), test, first, std::min(evaluation_batch, test.count() - first),
                     classes.data() + first, loss);
     report.accuracy = class_accuracy(classes, test.labels, federation_.data.classes());
   }
   return report;
 }
 
-void CpuEngine::predict_range(Network& network, const State& state, const Split& split, int64_t first, int64_t count,
-                              int32_t* classes, double& loss) {
+void CpuEngine::predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
+                              double& loss) {
   const auto shape = split.images.shape;
   std::vector<int64_t> indices(static_cast<size_t>(count));
   std::iota(indices.begin(), indices.end(), first);
   auto images = torch::empty({count, shape.channels, shape.height, shape.width});
   write_batch(split.images, indices, federation_.data.normalisation, images.data_ptr<float>());
-  const Head& head = state.model->heads.front();  // which may answer otherwise than the one that was trained
-  const auto logits = head_logits(head, network.forward(images).features,
-                                  [&](const std::string& suffix) { return state.view(head.name + suffix); });
+  const auto logits = network.forward(images).logits.front();
   const auto best = logits.argmax(1).to(torch::kInt).contiguous();
   std::copy_n(best.data_ptr<int32_t>(), count, classes);
   const auto labels =
@@ -127,7 +122,7 @@ Predictions CpuEngine::predict_part(const State& state, const Split& split, int6
     if (loaded[static_cast<size_t>(worker)] == 0) network.load(state);
     loaded[static_cast<size_t>(worker)] = 1;
     const int64_t place = batch * evaluation_batch;
-    predict_range(network, state, split, first + place, std::min(evaluation_batch, count - place),
+    predict_range(network, split, first + place, std::min(evaluation_batch, count - place),
                   predictions.classes.data() + place, losses[static_cast<size_t>(batch)]);
   });
   for (const double loss : losses) predictions.loss_sum += std::ldexp(std::round(std::ldexp(loss, 32)), -32);

@@ -22,11 +22,11 @@ const std::string deployed_prefix = "deployed/";
 std::string card_to_text(const ModelCard& card) {
   return Json{{"architecture", card.architecture},
               {"input", {card.input.channels, card.input.height, card.input.width}},
-              {"head_kind", card.head_kind},
-              {"head_bias", card.head_bias},
-              {"head_scale", card.head_scale},
-              {"head_projected", card.head_projected},
-              {"head_shift", card.head_shift},
+              {"head_kind", card.head.kind == HeadKind::cosine ? "cosine" : "linear"},
+              {"head_bias", card.head.bias},
+              {"head_scale", card.head.scale},
+              {"head_projected", card.head.projected},
+              {"head_shift", card.head.shift},
               {"class_names", card.class_names},
               {"mean", card.normalisation.mean},
               {"std", card.normalisation.std},
@@ -44,17 +44,17 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
     const Json json = Json::parse(found->second);
     ModelCard card{.architecture = json.at("architecture"),
                    .input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)},
-                   .head_kind = json.at("head_kind"),
-                   .head_bias = json.at("head_bias"),
-                   .head_scale = json.at("head_scale"),
-                   .head_projected = json.value("head_projected", false),
-                   .head_shift = json.value("head_shift", std::vector<float>()),
+                   .head = {.kind = json.at("head_kind") == "cosine" ? HeadKind::cosine : HeadKind::linear,
+                            .bias = json.at("head_bias"),
+                            .scale = json.at("head_scale"),
+                            .projected = json.value("head_projected", false),
+                            .shift = json.value("head_shift", std::vector<float>())},
                    .class_names = json.at("class_names"),
                    .normalisation = {json.at("mean"), json.at("std")},
                    .round = json.at("round"),
                    .config = json.at("config")};
     const auto channels = static_cast<size_t>(card.input.channels);
-    if (!(card.head_shift.empty() || card.head_shift.size() == card.class_names.size()) ||
+    if (!(card.head.shift.empty() || card.head.shift.size() == card.class_names.size()) ||
         card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
         card.class_names.empty() || card.input.height < 1 || card.input.width < 1)
       throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
@@ -70,14 +70,6 @@ Architecture architecture_of(const ModelCard& card, const fs::path& path) {
   } catch (const Error& error) {  // the file is at fault, not the command line
     throw Error(Fault::checkpoint, path.string(), error.what());
   }
-}
-
-void describe_head(ModelCard& card, const Head& head) {
-  card.head_kind = head.kind == HeadKind::cosine ? "cosine" : "linear";
-  card.head_bias = head.bias;
-  card.head_scale = head.scale;
-  card.head_projected = head.projected;
-  card.head_shift = head.shift;
 }
 
 fs::path newest_checkpoint(const fs::path& run) {
@@ -99,14 +91,13 @@ fs::path model_file(const fs::path& path) {
 
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round) {
   config.reset("engine.");
-  ModelCard card{.architecture = read_settings(config).model.name,
-                 .input = data.shape(),
-                 .class_names = data.class_names,
-                 .normalisation = data.normalisation,
-                 .round = round,
-                 .config = config.to_toml()};
-  describe_head(card, model.heads.front());
-  return card;
+  return {.architecture = read_settings(config).model.name,
+          .input = data.shape(),
+          .head = model.heads.front(),
+          .class_names = data.class_names,
+          .normalisation = data.normalisation,
+          .round = round,
+          .config = config.to_toml()};
 }
 
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
@@ -156,13 +147,8 @@ LoadedModel load_model(const fs::path& path) {
   const fs::path file_path = model_file(path);
   const TensorFile file = load_safetensors(file_path);
   LoadedModel loaded{card_from_file(file, file_path), {}};
-  const Head head{.kind = loaded.card.head_kind == "cosine" ? HeadKind::cosine : HeadKind::linear,
-                  .bias = loaded.card.head_bias,
-                  .scale = loaded.card.head_scale,
-                  .projected = loaded.card.head_projected,
-                  .shift = loaded.card.head_shift};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
-  loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {head}, classes), 0);
+  loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {loaded.card.head}, classes), 0);
   TensorMap tensors = file.tensors;
   for (const auto& [name, tensor] : file.tensors)
     if (name.starts_with(deployed_prefix)) tensors[name.substr(deployed_prefix.size())] = tensor;
@@ -194,7 +180,7 @@ LoadedModel load_model(const fs::path& path, const std::vector<std::string>& cha
   ClientStore clients;
   load_checkpoint(file_path, checkpoint, clients);
   loaded.state = method->deployed(checkpoint.global, checkpoint.server);
-  describe_head(loaded.card, loaded.state.model->heads.front());
+  loaded.card.head = loaded.state.model->heads.front();
   loaded.card.config = config.to_toml();
   return loaded;
 }

@@ -195,8 +195,7 @@ TEST_F(ModelFile, KeepsTheKindOfItsHead) {
   const Head cosine{.kind = HeadKind::cosine, .bias = false};
   const State state = initial_state(model_of("cnn", 3, {cosine}), 1);
   ModelCard card = card_of("cnn");
-  card.head_kind = "cosine";
-  card.head_bias = false;
+  card.head = cosine;
   const auto path = scratch_.path("model.safetensors");
   save_model(path, card, state);
   const auto loaded = load_model(path);
@@ -207,11 +206,11 @@ TEST_F(ModelFile, KeepsTheKindOfItsHead) {
 
 TEST_F(ModelFile, KeepsTheShiftOfItsDecision) {
   ModelCard card = card_of("resnet8");
-  card.head_shift.assign(card.class_names.size(), 0.5F);
+  card.head.shift.assign(card.class_names.size(), 0.5F);
   const auto path = scratch_.path("model.safetensors");
   save_model(path, card, state_);
-  EXPECT_EQ(load_model(path).state.model->heads.front().shift, card.head_shift);
-  card.head_shift.pop_back();
+  EXPECT_EQ(load_model(path).state.model->heads.front().shift, card.head.shift);
+  card.head.shift.pop_back();
   save_model(path, card, state_);
   EXPECT_THROW(load_model(path), Error);
 }

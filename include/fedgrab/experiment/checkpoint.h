@@ -18,11 +18,7 @@ namespace fedgrab {
 struct ModelCard {
   std::string architecture;
   ImageShape input;
-  std::string head_kind = "linear";
-  bool head_bias = true;
-  double head_scale = 1;
-  bool head_projected = false;
-  std::vector<float> head_shift;
+  Head head;  // the classifying one, as far as it changes the answer
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;

@@ -33,7 +33,10 @@ class Network {
   const State& state() const { return state_; }
   /// Gradient of the trained parameters, laid out as the state; backward() adds to it.
   const torch::Tensor& gradient() const { return gradient_; }
-  void load(const State& state) { state_.flat.copy_(state.flat); }
+  void load(const State& state) {
+    state_.model = state.model;
+    state_.flat.copy_(state.flat);
+  }
 
   /// Batch statistics and a graph for backward(). A BatchNorm left with one value per channel uses its running
   /// statistics, and leaves them alone.
