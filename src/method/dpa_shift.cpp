@@ -8,10 +8,12 @@ namespace fedgrab {
 namespace {
 
 struct DpaShiftParams {
-  double tau = 0.3;
+  double shift = 0.4;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("tau", tau, "tau log(norm of the row / largest norm) is taken off the standardised logit of a class")
+    v.param("shift", shift,
+            "how far the class with the shortest row is raised, in leads of a clear answer (less where norms differ by "
+            "less than a factor of two)")
         .between(0, 1e3);
   }
 };
@@ -24,7 +26,7 @@ class DpaShift : public Method {
 
   State deployed(const State& global, const TensorMap& /*memory*/) const override {
     const auto rows = global.view(global.model->heads.front().name + ".weight");
-    return with_balanced_decision(global, prior_from_weights(rows, "max"), params_.tau);
+    return with_balanced_decision(global, prior_from_weights(rows, "max"), params_.shift);
   }
 
  private:

@@ -97,7 +97,7 @@ torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
 State FedGrab::deployed(const State& global, const TensorMap& /*memory*/) const {
   // With ten classes the default was measured on three networks; with fifty and a hundred it did harm
   // (docs/fedgrab.md).
-  const double shift = params_.shift >= 0 ? params_.shift : global.model->classes <= 20 ? 0.25 : 0;
+  const double shift = params_.shift >= 0 ? params_.shift : global.model->classes <= 20 ? 0.4 : 0;
   const auto prior = shift > 0 ? read_prior(global, "max") : torch::Tensor();
   return prior.defined() ? with_balanced_decision(global, prior, shift) : global;
 }

@@ -64,10 +64,11 @@ struct FedGrabParams {
             "prior by class for prior = fixed and published (empty: 0.1^(c/(M-1)), which takes class 0 for the "
             "commonest and the last for the rarest)")
         .between(0, 1);
-    v.param("shift", shift,
-            "the model that is evaluated and handed out has shift * log(norm of the row / largest norm) taken off the "
-            "standardised logit of a class, by the rows that the prior is read from (fixed priors: by the prior "
-            "itself); 0: its plain logits decide; -1: 0.25 for 3 to 20 classes, else 0")
+    v.param(
+         "shift", shift,
+         "how far the model that is evaluated and handed out raises the rarest class, in leads of a clear answer, and "
+         "the others by the norms of the rows that the prior is read from (fixed priors: by the prior itself); 0: "
+         "plain logits decide; -1: 0.4 for 3 to 20 classes, else 0")
         .between(-1, 1e3);
     v.param("warmup_rounds", warmup_rounds, "rounds of FedAvg before the balancers start").at_least(0);
     v.param("shuffled_weights", shuffled_weights,

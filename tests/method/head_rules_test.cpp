@@ -111,22 +111,23 @@ TEST(TauNorm, ARowOfZerosStaysOne) {
 
 // ---- the decision shifted by DPA
 
-TEST(DpaShift, TakesTheLogarithmOfTheRowsLengthsOffTheLogits) {
-  const auto method = make("dpa-shift", {{"tau", 5.0}});
+TEST(DpaShift, RaisesTheShortestRowByTheShiftAndTheOthersByTheirLogarithms) {
+  const auto method = make("dpa-shift", {{"shift", 5.0}});
   const State global = start_of(*method, 2, 3);
   global.view("fc.weight").copy_(torch::tensor({{0.0F, 4.0F}, {0.6F, 0.8F}, {2.0F, 0.0F}}));
   const State deployed = method->deployed(global, no_tensors);
-  expect_near(torch::tensor(deployed.model->heads.front().shift),
-              torch::tensor({0.0, 5 * std::log(4.0), 5 * std::log(2.0)}));
+  expect_near(torch::tensor(deployed.model->heads.front().shift), torch::tensor({0.0, 5.0, 2.5}));
   EXPECT_TRUE(torch::equal(deployed.flat, global.flat));
 }
 
-TEST(DpaShift, ShiftsNothingWhereRowsAreEquallyLongAndStaysFiniteWhereOneIsZero) {
+TEST(DpaShift, ShiftsLessWhereRowsAreAlikeNothingWhereTheyAreEquallyLongAndStaysFiniteWhereOneIsZero) {
   const auto method = make("dpa-shift");
   const State global = start_of(*method, 2, 3);
   global.view("fc.weight").copy_(torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}, {0.6F, 0.8F}}));
   const auto shift = [&] { return torch::tensor(method->deployed(global, no_tensors).model->heads.front().shift); };
   expect_near(shift(), torch::zeros({3}));
+  global.view("fc.weight")[0].div_(std::sqrt(2.0));  // half of the way to a factor of two, and so half of the shift
+  expect_near(shift(), torch::tensor({0.2, 0.0, 0.0}));
   global.view("fc.weight")[1].zero_();
   EXPECT_TRUE(shift().isfinite().all().item<bool>());
 }
