@@ -7,6 +7,7 @@
 
 #include "decision.h"
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/progress.h"
 #include "fedgrab/prior/prior.h"
 
 namespace fedgrab {
@@ -51,6 +52,11 @@ void FedGrab::initialise(State& global, uint64_t seed) const {
   if (!equal_angles()) return;
   auto rows = global.view("fc.weight");
   make_etf(rows, seed);
+  if (rows.size(0) > rows.size(1))
+    warn(fmt::format(
+        "{} classes and {} features: a frozen head has no room to keep them apart, and FedAvg may do better "
+        "(choose a network with more features: a ResNet-18 or -34 has 512, a ResNet-50 2048)",
+        rows.size(0), rows.size(1)));
   if (params_.head_kind == "cosine") return;
   // Features of a random start are as long as the root of their number; so are the gradients the rows send back.
   rows.mul_(params_.head_scale > 0 ? params_.head_scale : 16 / std::sqrt(static_cast<double>(rows.size(1))));
@@ -95,9 +101,9 @@ torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
 }
 
 State FedGrab::deployed(const State& global, const TensorMap& /*memory*/) const {
-  // With ten classes the default was measured on three networks; with fifty and a hundred it did harm
-  // (docs/fedgrab.md).
-  const double shift = params_.shift >= 0 ? params_.shift : global.model->classes <= 20 ? 0.4 : 0;
+  // With ten classes the default was measured on three networks; with twenty and forty that are hardly learnt yet it
+  // did harm (results/fedgrab.md).
+  const double shift = params_.shift >= 0 ? params_.shift : global.model->classes <= 12 ? 0.4 : 0;
   const auto prior = shift > 0 ? read_prior(global, "max") : torch::Tensor();
   return prior.defined() ? with_balanced_decision(global, prior, shift) : global;
 }

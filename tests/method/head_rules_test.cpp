@@ -132,6 +132,16 @@ TEST(DpaShift, ShiftsLessWhereRowsAreAlikeNothingWhereTheyAreEquallyLongAndStays
   EXPECT_TRUE(shift().isfinite().all().item<bool>());
 }
 
+TEST(DpaShift, ByDefaultGoesLessFarWithManyClasses) {
+  const auto method = make("dpa-shift");
+  for (const int64_t classes : {40, 41}) {
+    const State global = start_of(*method, 2, classes);
+    global.view("fc.weight")[1].div_(100);
+    const auto shift = method->deployed(global, no_tensors).model->heads.front().shift;
+    EXPECT_FLOAT_EQ(*std::max_element(shift.begin(), shift.end()), classes == 40 ? 0.4F : 0.2F);
+  }
+}
+
 // ---- CReFF: class gradients and matching
 
 TEST(CreffGradients, AreAutogradsOfTheMeanCrossEntropy) {
