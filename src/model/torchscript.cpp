@@ -20,7 +20,7 @@ std::string attribute(std::string name) {  // TorchScript attributes have no dot
 std::string value(int index) { return index < 0 ? "images" : fmt::format("v{}", index); }
 
 std::string expression(const Layer& layer) {
-  const std::string x = value(layer.input);
+  std::string x = value(layer.input);
   const auto p = [&](const char* suffix) { return attribute(layer.name + suffix); };
   const auto pair = [](int64_t n) { return fmt::format("[{0}, {0}]", n); };
   switch (layer.kind) {
