@@ -6,7 +6,7 @@
 namespace fedgrab {
 namespace {
 
-constexpr double smallest_share = 1e-2;  // a row of zeros is no reason to answer with nothing else
+constexpr double smallest_share = 1e-2;  // or beside a row of zeros no other class would be raised
 
 }  // namespace
 
