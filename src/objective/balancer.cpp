@@ -60,6 +60,15 @@ torch::Tensor draw_exempt(const BalancerParams& params, const LogitBatch& batch)
   return exempt.defined() ? exempt.logical_or(without) : without;
 }
 
+/// Which controllers take this step: none of a slot without a sample, and none of an exempt class. What an exempt class
+/// has collected stands still, and so does its error: summed up over the rounds in which DPA takes it for the
+/// commonest, a small one would break loose on the day another class is.
+torch::Tensor moving(const BalancerParams& params, const torch::Tensor& exempt, const torch::Tensor& has_sample) {
+  if (!params.hold || !exempt.defined()) return has_sample;
+  const auto gated = exempt.logical_not();
+  return has_sample.defined() ? gated.logical_and(has_sample) : gated;
+}
+
 }  // namespace
 
 BalancerState BalancerState::zeros(at::IntArrayRef shape, torch::Device device) {
@@ -122,7 +131,7 @@ LogitLoss Balancer::step(const torch::Tensor& logits, const torch::Tensor& label
   const torch::NoGradGuard no_graph;
   ++steps_;
   const LogitBatch batch{.logits = logits.detach(), .labels = labels};
-  const auto weights = control(params_, state_);
+  const auto weights = control(params_, state_, moving(params_, exempt, {}));
   auto [loss, gradient] = plain_loss(params_, batch);
   return {loss, balance(gradient, weights, exempt, state_)};
 }
@@ -162,9 +171,9 @@ LogitLoss BalancedObjective::evaluate(const LogitBatch& batch, TensorMap& memory
   shape.erase(shape.end() - 2);
   auto state = state_in(memory, shape, batch.logits.device());
   const auto exempt = draw_exempt(params_, batch);  // may object, and then nothing has changed
-  // A slot without a sample takes no step; its gradient is 0, so its collectors stay as they are too.
-  const auto active = batch.mask.defined() ? batch.mask.amax(-1, true) > 0 : torch::Tensor();
-  const auto weights = control(params_, state, active);
+  // The gradient of a slot without a sample is 0, so its collectors stay as they are too.
+  const auto has_sample = batch.mask.defined() ? batch.mask.amax(-1, true) > 0 : torch::Tensor();
+  const auto weights = control(params_, state, moving(params_, exempt, has_sample));
   auto [loss, gradient] = plain_loss(params_, batch);
   return {loss, balance(gradient, weights, exempt, state)};
 }

@@ -42,7 +42,7 @@ class GoldenTraces(unittest.TestCase):
         self.assertGreaterEqual(len(cases), 3)
         for case in cases:
             parameters = {key: case[key] for key in ("kp", "ki", "kd", "gamma", "delta", "zeta", "target")}
-            balancer = fedgrab.Balancer(case["classes"], form=case["objective"], clamp=0, **parameters)
+            balancer = fedgrab.Balancer(case["classes"], form=case["objective"], clamp=0, hold=False, **parameters)
             for number, step in enumerate(case["trace"]):
                 with self.subTest(case["name"], step=number):
                     loss, gradient = balancer.step(np.array(step["logits"], np.float32), np.array(step["labels"]),

@@ -23,6 +23,7 @@ struct BalancerParams {
   double gamma = 10, delta = 9, zeta = 0.5;
   std::vector<double> target{0};
   double clamp = 100;
+  bool hold = true;
   std::string mount = "all";
   std::vector<int64_t> mount_classes;
   int64_t mount_tail = 0;
@@ -40,6 +41,9 @@ struct BalancerParams {
     v.param("target", target,
             "z, wanted difference of collected positive and negative gradient; one, or one per class");
     v.param("clamp", clamp, "bound of the controller's output, where integration stops (0: none)").between(0, 1e12);
+    v.param("hold", hold,
+            "the controller of an exempt class rests; false: it goes on summing an error that nothing can change (the "
+            "published code)");
     v.param("mount", mount,
             "which classes carry a balancer: all, the list mount_classes, or the mount_tail rarest by the prior")
         .one_of({"all", "list", "tail"});
@@ -68,7 +72,7 @@ struct BalancerWeights {
 };
 
 /// One controller step from the collected gradients: advances the error memory, returns the weights of this step.
-/// Where `active` ([.., 1], bool; undefined: everywhere) is false nothing is advanced.
+/// Where `active` ([.., classes] or [.., 1], bool; undefined: everywhere) is false nothing is advanced.
 BalancerWeights control(const BalancerParams& params, BalancerState& state, const torch::Tensor& active = {});
 
 /// Re-weights the plain gradient outside the exempt classes ([.., classes], bool; undefined: none) and collects

@@ -72,6 +72,8 @@ __device__ float differentiate(const HeadTask& t, float* z, int label, float sha
 /// One step of a class's controller, then the balanced gradient and what is collected of it. By one thread.
 __device__ void balance(const HeadTask& t, int slot, int count, int c, float* gradient) {
   const int64_t at = int64_t{slot} * t.classes + c;
+  const bool exempt = t.prior != nullptr && 1 - t.uniforms[slot * t.uniforms_stride + c] <= t.prior[at];
+  if (exempt && t.hold) return;
   const double error = t.target - (t.positive[at] - t.negative[at]);
   const double sum = t.error_sum[at] + error;
   double output = t.kp * error + t.ki * sum + t.kd * (error - t.error[at]);
@@ -80,7 +82,6 @@ __device__ void balance(const HeadTask& t, int slot, int count, int c, float* gr
   const double bounded = t.clamp > 0 ? fmin(fmax(output, -t.clamp), t.clamp) : output;
   if (bounded == output) t.error_sum[at] = sum;
   t.output[at] = bounded;
-  const bool exempt = t.prior != nullptr && 1 - t.uniforms[slot * t.uniforms_stride + c] <= t.prior[at];
   if (exempt) return;
   const auto phi = [&](double x) { return static_cast<float>(t.gamma / (1 + exp(-(t.zeta * x - t.log_delta)))); };
   const float positive = phi(bounded), negative = phi(-bounded);

@@ -174,6 +174,7 @@ struct HeadTask {
   bool sigmoid;
   bool balanced;
   double kp, ki, kd, gamma, log_delta, zeta, target, clamp;
+  bool hold;
   double *positive, *negative, *error, *error_sum, *output;  // [slot][class]
   const float* prior;                                        // [slot][class]; null: no class is exempt
   const float* uniforms;                                     // [slot][uniforms_stride]

@@ -122,7 +122,7 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
       const auto doubles = [](const torch::Tensor& t) { return t.data_ptr<double>(); };
       task.gamma = p.gamma, task.zeta = p.zeta, task.log_delta = std::log(p.delta);
       task.kp = p.kp, task.ki = p.ki, task.kd = p.kd;
-      task.target = p.target.front(), task.clamp = p.clamp;
+      task.target = p.target.front(), task.clamp = p.clamp, task.hold = p.hold;
       task.positive = doubles(state.positive), task.negative = doubles(state.negative);
       task.error = doubles(state.error), task.error_sum = doubles(state.error_sum);
       task.output = doubles(state.output);
