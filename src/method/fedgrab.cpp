@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -49,6 +50,16 @@ std::vector<Head> FedGrab::heads() const {
 }
 
 void FedGrab::initialise(State& global, uint64_t seed) const {
+  const auto& layers = global.model->architecture.layers;
+  const bool normalised =
+      std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::batch_norm; });
+  // BatchNorm makes a backbone indifferent to how hard it is pulled; one without learnt nothing at 10
+  // (results/fedgrab.md).
+  if (!normalised && balanced_.params().gamma > 5)
+    warn(
+        fmt::format("{} has no BatchNorm, and balancers of weights up to {:g} may keep it from learning "
+                    "(set objective.sgb.gamma=3 and objective.sgb.delta=2)",
+                    global.model->architecture.name, balanced_.params().gamma));
   if (!equal_angles()) return;
   auto rows = global.view("fc.weight");
   make_etf(rows, seed);

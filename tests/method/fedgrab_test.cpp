@@ -443,16 +443,21 @@ TEST(FedGrabHead, CosineHasNoBias) {
   EXPECT_NO_THROW(started(method));
 }
 
+std::string said_at_the_start(const FedGrab& method, const std::string& network, int64_t classes) {
+  State global = initial_state(make_model(make_architecture(network, {3, 32, 32}), method.heads(), classes), seed);
+  testing::internal::CaptureStderr();
+  method.initialise(global, seed);
+  return testing::internal::GetCapturedStderr();
+}
+
 TEST(FedGrabHead, SaysWhereClassesAreMoreThanFeatures) {
-  const auto method = make({});
-  const auto said = [&](int64_t classes) {
-    State global = initial_state(make_model(make_architecture("cnn", {3, 32, 32}), method.heads(), classes), seed);
-    testing::internal::CaptureStderr();
-    method.initialise(global, seed);
-    return testing::internal::GetCapturedStderr();
-  };
-  EXPECT_EQ(said(64), "");
-  EXPECT_NE(said(65).find("65 classes and 64 features"), std::string::npos);
+  EXPECT_EQ(said_at_the_start(make({}), "cnn", 64), "");
+  EXPECT_NE(said_at_the_start(make({}), "cnn", 65).find("65 classes and 64 features"), std::string::npos);
+}
+
+TEST(FedGrabHead, SaysWhereBalancersAreTooStrongForTheNetwork) {
+  EXPECT_NE(said_at_the_start(make({}), "pfl-cnn", 10).find("pfl-cnn has no BatchNorm"), std::string::npos);
+  EXPECT_EQ(said_at_the_start(make({}, {.gamma = 3, .delta = 2}), "pfl-cnn", 10), "");
 }
 
 // ---- the model that is handed out
