@@ -49,25 +49,28 @@ std::vector<Head> FedGrab::heads() const {
   return heads;
 }
 
-void FedGrab::initialise(State& global, uint64_t seed) const {
-  const auto& layers = global.model->architecture.layers;
-  const bool normalised =
-      std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::batch_norm; });
-  // BatchNorm makes a backbone indifferent to how hard it is pulled; one without learnt nothing at 10
-  // (results/fedgrab.md).
-  if (!normalised && balanced_.params().gamma > 5)
+void FedGrab::warn_of_what_suits_badly(const Model& model) const {
+  const Architecture& network = model.architecture;
+  const double gamma = balanced_.params().gamma;
+  // BatchNorm makes a backbone indifferent to how hard it is pulled.
+  if (gamma > 5 && std::none_of(network.layers.begin(), network.layers.end(),
+                                [](const Layer& layer) { return layer.kind == LayerKind::batch_norm; }))
     warn(
         fmt::format("{} has no BatchNorm, and balancers of weights up to {:g} may keep it from learning "
                     "(set objective.sgb.gamma=3 and objective.sgb.delta=2)",
-                    global.model->architecture.name, balanced_.params().gamma));
-  if (!equal_angles()) return;
-  auto rows = global.view("fc.weight");
-  make_etf(rows, seed);
-  if (rows.size(0) > rows.size(1))
+                    network.name, gamma));
+  if (equal_angles() && model.classes > network.features)
     warn(fmt::format(
         "{} classes and {} features: a frozen head has no room to keep them apart, and FedAvg may do better "
         "(choose a network with more features: a ResNet-18 or -34 has 512, a ResNet-50 2048)",
-        rows.size(0), rows.size(1)));
+        model.classes, network.features));
+}
+
+void FedGrab::initialise(State& global, uint64_t seed) const {
+  warn_of_what_suits_badly(*global.model);
+  if (!equal_angles()) return;
+  auto rows = global.view("fc.weight");
+  make_etf(rows, seed);
   if (params_.head_kind == "cosine") return;
   // Features of a random start are as long as the root of their number; so are the gradients the rows send back.
   rows.mul_(params_.head_scale > 0 ? params_.head_scale : 16 / std::sqrt(static_cast<double>(rows.size(1))));

@@ -103,6 +103,8 @@ class FedGrab : public Method {
   bool has_probe() const { return params_.prior == "probe" || params_.head == "follow"; }
   bool warming_up(int64_t round) const { return round <= params_.warmup_rounds; }
 
+  /// Networks on which it was seen to learn less than FedAvg, or nothing (results/fedgrab.md).
+  void warn_of_what_suits_badly(const Model& model) const;
   /// P by a scale: what all clients read off the global model alike; undefined where there is no such prior.
   torch::Tensor read_prior(const State& global, const std::string& scale) const;
 

@@ -4,20 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "fedgrab/method/method.h"
+#include "tests/method/tiny.h"
 
 namespace fedgrab {
 namespace {
-
-using Settings = std::vector<std::pair<std::string, double>>;
-
-std::unique_ptr<Method> make(const std::string& name, const Settings& settings = {}) {
-  Schema schema;
-  declare_methods(schema);
-  Config config(schema);
-  for (const auto& [key, value] : settings) config.set("method." + name + "." + key, value);
-  return find_method(name).make(config);
-}
 
 /// Two weights and nothing else: one feature, two classes, no bias.
 std::shared_ptr<const Model> two_weights() {
@@ -26,9 +16,7 @@ std::shared_ptr<const Model> two_weights() {
 
 /// A norm of one channel beside a frozen and a private head: only bn1.weight and bn1.bias are moved and shared.
 std::shared_ptr<const Model> mixed_model() {
-  const Layer norm{.kind = LayerKind::batch_norm, .name = "bn1", .in = 1, .out = 1};
-  return make_model({"tiny", {1, 1, 1}, {norm, Layer{LayerKind::flatten, "", 0}}, 1},
-                    {Head{.role = Role::frozen}, Head{.name = "own", .role = Role::personal}}, 2);
+  return tiny_model({Head{.role = Role::frozen}, Head{.name = "own", .role = Role::personal}}, 1, 2);
 }
 
 /// F(w) = Σ_i a_i/2 (w_i − b_i)², its gradient known everywhere.
@@ -116,7 +104,7 @@ torch::Tensor pair(double a, double b) { return torch::tensor({a, b}, torch::kDo
 class FedIrWeights : public testing::Test {
  protected:
   torch::Tensor of(const std::vector<int64_t>& all, const std::vector<int64_t>& own) {
-    const auto method = make("fedir");
+    const auto method = make_method("fedir");
     EXPECT_TRUE(method->wants_counts());
     method->learn_counts(all);
     TensorMap memory;
@@ -140,7 +128,7 @@ TEST_F(FedIrWeights, AreOneForAClientLikeTheFederation) {
 }
 
 TEST_F(FedIrWeights, LeaveServerAndMessagesFedAvgs) {
-  const auto method = make("fedir");
+  const auto method = make_method("fedir");
   method->learn_counts(std::vector<int64_t>{6, 4});
   TensorMap memory;
   const auto sent = method->contribute({0, 1, 0.3, 1, global_, {}, memory}, {global_, 1, 0.1, 0});
@@ -157,7 +145,7 @@ const std::string control = "scaffold.control";
 
 TEST(Scaffold, FirstRoundByHand) {
   // a = (1, 2), b = 0, from (2, −1), one step of 0.1: w = (1.8, −0.8), and c_k is the one gradient.
-  Bowls bowls(make("scaffold"), {{{1, 2}, {0, 0}, 1, 1}, {{1, 1}, {0, 0}, 0, 1}});
+  Bowls bowls(make_method("scaffold"), {{{1, 2}, {0, 0}, 1, 1}, {{1, 1}, {0, 0}, 0, 1}});
   bowls.round({0});
   expect_near(bowls.global.flat, pair(1.8, -0.8));
   expect_near(bowls.memory(0).at(control), pair(2, -2));
@@ -166,7 +154,7 @@ TEST(Scaffold, FirstRoundByHand) {
 
 TEST(Scaffold, SecondRoundByHand) {
   // c = (1, −1) and c_k = (2, −2) from the round above; the gradient at (1.8, −0.8) is (1.8, −1.6)
-  Bowls bowls(make("scaffold"), {{{1, 2}, {0, 0}, 1, 1}, {{1, 1}, {0, 0}, 0, 1}});
+  Bowls bowls(make_method("scaffold"), {{{1, 2}, {0, 0}, 1, 1}, {{1, 1}, {0, 0}, 0, 1}});
   bowls.round({0});
   bowls.round({0});
   expect_near(bowls.global.flat, pair(1.8 - 0.1 * (1.8 - 1), -0.8 - 0.1 * (-1.6 + 1)));
@@ -176,7 +164,7 @@ TEST(Scaffold, SecondRoundByHand) {
 
 TEST(Scaffold, ClientControlIsTheMeanGradientAlsoUnderMomentum) {
   for (const double momentum : {0.0, 0.5, 0.9}) {
-    Bowls bowls(make("scaffold"), three_bowls);
+    Bowls bowls(make_method("scaffold"), three_bowls);
     for (int round = 0; round < 3; ++round) {
       bowls.round({0, 1, 2}, momentum);
       for (size_t k = 0; k < 3; ++k) expect_near(bowls.memory(k).at(control), bowls.mean_gradient(k), 2e-5);
@@ -185,7 +173,7 @@ TEST(Scaffold, ClientControlIsTheMeanGradientAlsoUnderMomentum) {
 }
 
 TEST(Scaffold, ServerControlIsTheMeanOverAllClientsAlsoWithPartialParticipation) {
-  Bowls bowls(make("scaffold"), three_bowls);
+  Bowls bowls(make_method("scaffold"), three_bowls);
   const std::vector<std::vector<size_t>> cohorts{{0}, {1, 2}, {0, 2}, {1}, {0, 1, 2}};
   for (const auto& cohort : cohorts) {
     bowls.round(cohort, 0.9);
@@ -201,7 +189,7 @@ TEST(Scaffold, CorrectsByServerMinusClientControl) {
   const State global = initial_state(model, 1);
   TensorMap memory{{control, torch::tensor({1.0F, 2.0F})}};
   const TensorMap server{{control, torch::tensor({5.0F, -4.0F})}};
-  const auto method = make("scaffold");
+  const auto method = make_method("scaffold");
   const auto rule = [&](TensorMap& own, const TensorMap& shared) {
     return method->client_rule({.global = global, .memory = own, .server = shared});
   };
@@ -216,7 +204,7 @@ TEST(Scaffold, EndsWhereTheMeanGradientVanishesThoughClientsDriftApart) {
   // Two bowls, many local steps: the optimum of the mean is (a₁b₁ + a₂b₂)/(a₁ + a₂), and FedAvg misses it.
   const std::vector<Bowl> clients{{{1, 2}, {1, 0}, 0.5, 20}, {{3, 1}, {-1, 2}, 0.5, 20}};
   const auto optimum = pair(-0.5, 2.0 / 3);
-  Bowls plain(make("fedavg"), clients), controlled(make("scaffold"), clients);
+  Bowls plain(make_method("fedavg"), clients), controlled(make_method("scaffold"), clients);
   for (int round = 0; round < 200; ++round) {
     plain.round({0, 1});
     controlled.round({0, 1});
@@ -231,7 +219,7 @@ TEST(Scaffold, ControlsOnlyWhatIsMovedAndSharedAndPaysForThat) {
   State local = global.clone();
   local.flat.add_(1);
   TensorMap memory;
-  const auto method = make("scaffold");
+  const auto method = make_method("scaffold");
   const auto sent = method->contribute({.share = 1, .global = global, .memory = memory}, {local, 1, 0.1, 0});
   ASSERT_EQ(sent.size(), 2U);
   const auto kept = memory.at(control);
@@ -244,7 +232,7 @@ TEST(Scaffold, ControlsOnlyWhatIsMovedAndSharedAndPaysForThat) {
 TEST(Scaffold, ALearningRateOfZeroTellsNothing) {
   const State global = initial_state(two_weights(), 1);
   TensorMap memory{{control, torch::tensor({1.0F, 2.0F})}};
-  make("scaffold")->contribute({.share = 1, .global = global, .memory = memory}, {global, 5, 0.0, 0.9});
+  make_method("scaffold")->contribute({.share = 1, .global = global, .memory = memory}, {global, 5, 0.0, 0.9});
   EXPECT_TRUE(torch::equal(memory.at(control), torch::tensor({1.0F, 2.0F})));
 }
 
@@ -254,7 +242,7 @@ TEST(FedDyn, TwoRoundsByHand) {
   // α = 0.5; one step a round from θ = (2, −1), where the proximal term is still zero.
   // Client 0: a = (1, 2), b = 0, g = (2, −2), w = (1.8, −0.8); client 1: a = (3, 1), b = (1, 1), g = (3, −2), w = (1.7,
   // −0.8).
-  Bowls bowls(make("feddyn", {{"alpha", 0.5}}), {{{1, 2}, {0, 0}, 0.9, 1}, {{3, 1}, {1, 1}, 0.1, 1}});
+  Bowls bowls(make_method("feddyn", {{"alpha", 0.5}}), {{{1, 2}, {0, 0}, 0.9, 1}, {{3, 1}, {1, 1}, 0.1, 1}});
   bowls.round({0, 1});
   expect_near(bowls.memory(0).at("feddyn.pull"), pair(0.1, -0.1));  // −α(w − θ)
   expect_near(bowls.memory(1).at("feddyn.pull"), pair(0.15, -0.1));
@@ -272,17 +260,17 @@ TEST(FedDyn, TwoRoundsByHand) {
 
 TEST(FedDyn, PullsTowardsTheModelReceivedWithAlpha) {
   // A second step feels the proximal term: w₁ = (1.8, −0.8), g = (1.8, −1.6), and 0.5 (w₁ − θ) = (−0.1, 0.1) on top.
-  Bowls bowls(make("feddyn", {{"alpha", 0.5}}), {{{1, 2}, {0, 0}, 1, 2}});
+  Bowls bowls(make_method("feddyn", {{"alpha", 0.5}}), {{{1, 2}, {0, 0}, 1, 2}});
   bowls.round({0});
   expect_near(bowls.last_local, pair(1.8 - 0.1 * 1.7, -0.8 - 0.1 * -1.5));
   State global = initial_state(two_weights(), 1);
   TensorMap memory;
-  EXPECT_EQ(make("feddyn")->client_rule({.global = global, .memory = memory}).proximal, 0.01);
+  EXPECT_EQ(make_method("feddyn")->client_rule({.global = global, .memory = memory}).proximal, 0.01);
 }
 
 TEST(FedDyn, EndsWhereTheMeanGradientVanishes) {
   const std::vector<Bowl> clients{{{1, 2}, {1, 0}, 0.5, 20}, {{3, 1}, {-1, 2}, 0.5, 20}};
-  Bowls bowls(make("feddyn", {{"alpha", 1}}), clients);
+  Bowls bowls(make_method("feddyn", {{"alpha", 1.0}}), clients);
   for (int round = 0; round < 300; ++round) bowls.round({0, 1});
   expect_near(bowls.global.flat, pair(-0.5, 2.0 / 3), 1e-3);
   // Each client's pull is the gradient of its own loss there.
@@ -296,7 +284,7 @@ TEST(FedDyn, AveragesStatisticsPlainlyAndLeavesTheRestToTheBit) {
   State global = before.clone();
   State local = before.clone();
   TensorMap memory, server;
-  const auto method = make("feddyn");
+  const auto method = make_method("feddyn");
   for (int round = 0; round < 2; ++round) {  // in the second one there is drift to add
     local.flat.add_(1 + 4 * round);
     Sums sums;
@@ -333,7 +321,7 @@ class Moon : public testing::Test {
 
 TEST_F(Moon, TermByHand) {
   // z = (1, 0) lies on the previous model's features and across the global one's: cosines 1 and 0, over τ = 0.5.
-  const auto [loss, gradient] = term(*make("moon", {{"mu", 3}}), torch::tensor({{1.0, 0.0}}),
+  const auto [loss, gradient] = term(*make_method("moon", {{"mu", 3.0}}), torch::tensor({{1.0, 0.0}}),
                                      torch::tensor({{0.0, 5.0}}), torch::tensor({{2.0, 0.0}}));
   const double away = 1 / (1 + std::exp(-2.0));
   EXPECT_NEAR(loss.item<double>(), 3 * std::log(1 + std::exp(2.0)), 1e-6);
@@ -352,7 +340,7 @@ TEST_F(Moon, TermAgreesWithAutograd) {
     const auto positive = (cosine(leaf, theirs) / tau).exp(), negative = (cosine(leaf, own) / tau).exp();
     const auto expected = -(positive / (positive + negative)).log().mean() * 5;
     const auto slope = torch::autograd::grad({expected}, {leaf}).front();
-    const auto [loss, gradient] = term(*make("moon", {{"mu", 5}, {"tau", tau}}), z, theirs, own);
+    const auto [loss, gradient] = term(*make_method("moon", {{"mu", 5.0}, {"tau", tau}}), z, theirs, own);
     expect_near(loss, expected.detach(), 1e-9);
     expect_near(gradient, slope, 1e-9);
   }
@@ -363,7 +351,7 @@ TEST_F(Moon, TermIsTheMeanOverTheSamplesOfEachSlot) {
   const auto z = torch::randn({2, 4, 3}, generator), theirs = torch::randn({2, 4, 3}, generator),
              own = torch::randn({2, 4, 3}, generator);
   const auto mask = torch::tensor({{1.0F, 1.0F, 1.0F, 1.0F}, {1.0F, 0.0F, 1.0F, 0.0F}});
-  const auto method = make("moon");
+  const auto method = make_method("moon");
   const auto both = term(*method, z, theirs, own, mask);
   ASSERT_EQ(both.loss.sizes(), at::IntArrayRef({2}));
   const auto kept = torch::tensor({0, 2}, torch::kLong);
@@ -378,7 +366,7 @@ TEST_F(Moon, TermIsTheMeanOverTheSamplesOfEachSlot) {
 
 TEST_F(Moon, HasNoSlopeWherePreviousAndGlobalAgree) {
   const auto z = torch::tensor({{1.0F, 2.0F}, {-1.0F, 0.5F}}), other = torch::tensor({{3.0F, 1.0F}, {0.0F, 1.0F}});
-  const auto [loss, gradient] = term(*make("moon"), z, other, other);
+  const auto [loss, gradient] = term(*make_method("moon"), z, other, other);
   EXPECT_TRUE((gradient == 0).all().item<bool>());
   EXPECT_NEAR(loss.item<double>(), std::log(2.0), 1e-6);
 }
@@ -386,13 +374,13 @@ TEST_F(Moon, HasNoSlopeWherePreviousAndGlobalAgree) {
 TEST_F(Moon, SurvivesFeaturesThatAreAllZero) {
   const auto none = torch::zeros({2, 3}), some = torch::ones({2, 3});
   for (const auto& [z, other] : {std::pair{none, some}, std::pair{some, none}, std::pair{none, none}}) {
-    const auto [loss, gradient] = term(*make("moon"), z, other, some);
+    const auto [loss, gradient] = term(*make_method("moon"), z, other, some);
     EXPECT_TRUE(loss.isfinite().all().item<bool>() && gradient.isfinite().all().item<bool>());
   }
 }
 
 TEST_F(Moon, ComparesWithTheGlobalModelFirstAndTheClientsLastOneSecond) {
-  const auto method = make("moon");
+  const auto method = make_method("moon");
   TensorMap memory;
   const auto fresh = method->client_rule({.global = global_, .memory = memory});
   ASSERT_EQ(fresh.others.size(), 2U);
@@ -411,7 +399,7 @@ TEST_F(Moon, ComparesWithTheGlobalModelFirstAndTheClientsLastOneSecond) {
 }
 
 TEST_F(Moon, WithoutWeightIsFedAvg) {
-  const auto method = make("moon", {{"mu", 0}});
+  const auto method = make_method("moon", {{"mu", 0.0}});
   TensorMap memory;
   const auto rule = method->client_rule({.global = global_, .memory = memory});
   EXPECT_EQ(rule.feature_term, nullptr);  // the engine's plain path, bit for bit

@@ -3,26 +3,10 @@
 
 #include <cmath>
 
-#include "fedgrab/method/method.h"
+#include "tests/method/tiny.h"
 
 namespace fedgrab {
 namespace {
-
-/// A norm of one channel and a head of two classes: bn weight and bias, fc weight and bias (two each), two statistics.
-std::shared_ptr<const Model> tiny_model() {
-  const Layer norm{.kind = LayerKind::batch_norm, .name = "bn1", .in = 1, .out = 1};
-  return make_model({"tiny", {1, 1, 1}, {norm, Layer{LayerKind::flatten, "", 0}}, 1}, {Head{}}, 2);
-}
-
-using Settings = std::vector<std::pair<std::string, double>>;
-
-std::unique_ptr<Method> make(const std::string& name, const Settings& settings = {}) {
-  Schema schema;
-  declare_methods(schema);
-  Config config(schema);
-  for (const auto& [key, value] : settings) config.set("method." + name + "." + key, value);
-  return find_method(name).make(config);
-}
 
 struct Trained {
   std::vector<float> values;
@@ -47,7 +31,8 @@ class Rules : public testing::Test {
     EXPECT_TRUE(torch::allclose(global_.flat, torch::tensor(values), tolerance, tolerance)) << global_.flat;
   }
 
-  std::shared_ptr<const Model> model_ = tiny_model();
+  /// bn weight and bias, fc weight and bias (two each), two statistics.
+  std::shared_ptr<const Model> model_ = tiny_model({Head{}}, 1, 2);
   State global_{model_, torch::tensor({1.0F, 0.0F, 2.0F, -2.0F, 0.5F, -0.5F, 0.0F, 1.0F})};
   TensorMap server_;
   const std::vector<Trained> two_{{{2, 1, 3, -1, 0.5, 0.5, 4, 3}, 0.75}, {{0, 1, 1, -3, 1.5, -0.5, 0, 1}, 0.25}};
@@ -57,7 +42,7 @@ class Rules : public testing::Test {
 TEST_F(Rules, FedNovaIsFedAvgWhenAllTakeTheSameSteps) {
   for (const double momentum : {0.0, 0.9}) {
     global_ = State{model_, torch::tensor({1.0F, 0.0F, 2.0F, -2.0F, 0.5F, -0.5F, 0.0F, 1.0F})};
-    round(*make("fednova"), two_, momentum);
+    round(*make_method("fednova"), two_, momentum);
     expect(average_);
   }
 }
@@ -65,7 +50,7 @@ TEST_F(Rules, FedNovaIsFedAvgWhenAllTakeTheSameSteps) {
 TEST_F(Rules, FedNovaDividesByTheStepsOfEachClient) {
   auto clients = two_;
   clients[0].steps = 30;  // τ_eff = 0.75 · 30 + 0.25 · 10 = 25
-  round(*make("fednova"), clients);
+  round(*make_method("fednova"), clients);
   // bn weight: 1 + 25 (0.75 · 1/30 + 0.25 · −1/10); the statistics are averaged plainly
   expect({1.0F, 1.25F, 2.0F, -2.0F, 1.125F, 0.125F, 3, 2.5F});
 }
@@ -74,7 +59,7 @@ TEST_F(Rules, FedNovaCountsMomentumIn) {
   auto clients = two_;
   clients[0].steps = 2;  // m = 0.5: ‖a‖ = (2 − 0.5 · 0.75/0.5)/0.5 = 2.5
   clients[1].steps = 1;  // ‖a‖ = (1 − 0.5 · 0.5/0.5)/0.5 = 1
-  round(*make("fednova"), clients, 0.5);
+  round(*make_method("fednova"), clients, 0.5);
   const double effective = 0.75 * 2.5 + 0.25 * 1;
   EXPECT_NEAR(global_.flat[0].item<double>(), 1 + effective * (0.75 * 1 / 2.5 - 0.25 * 1), 1e-6);
 }
@@ -82,18 +67,19 @@ TEST_F(Rules, FedNovaCountsMomentumIn) {
 TEST_F(Rules, FedProxPullsAndIsFedAvgWithoutPull) {
   TensorMap memory;
   const ClientView view{0, 1, 1.0, 1, global_, {}, memory};
-  EXPECT_EQ(make("fedprox")->client_rule(view).proximal, 0.01);
-  EXPECT_EQ(make("fedprox", {{"mu", 0}})->client_rule(view).proximal, 0);  // the engine's plain path, bit for bit
-  round(*make("fedprox"), two_);
+  EXPECT_EQ(make_method("fedprox")->client_rule(view).proximal, 0.01);
+  EXPECT_EQ(make_method("fedprox", {{"mu", 0.0}})->client_rule(view).proximal,
+            0);  // the engine's plain path, bit for bit
+  round(*make_method("fedprox"), two_);
   expect(average_);
 }
 
 TEST_F(Rules, FedAvgMIsFedAvgWithoutMomentumAndGathersSpeedWithIt) {
-  round(*make("fedavgm", {{"beta", 0}}), two_);
+  round(*make_method("fedavgm", {{"beta", 0.0}}), two_);
   expect(average_);
   server_.clear();
   global_ = State{model_, torch::zeros({8})};
-  const auto method = make("fedavgm", {{"beta", 0.5}, {"lr", 2}});
+  const auto method = make_method("fedavgm", {{"beta", 0.5}, {"lr", 2.0}});
   const std::vector<Trained> ahead{{std::vector<float>(8, 1), 1}};
   round(*method, ahead);  // v = 1, w = 2; statistics 1
   EXPECT_FLOAT_EQ(global_.flat[0].item<float>(), 2);
@@ -115,7 +101,7 @@ TEST_F(Rules, AdaptiveServersTakeTheirPapersStep) {
   for (const auto& [name, square] : cases) {
     server_.clear();
     global_ = State{model_, torch::zeros({8})};
-    const auto method = make(name, {{"lr", 0.1}});
+    const auto method = make_method(name, {{"lr", 0.1}});
     double w = 0, m = 0, v = 1e-6;  // v starts at τ²
     for (const double target : {1.0, -2.0}) {
       round(*method, {{std::vector<float>(8, static_cast<float>(target)), 1}});

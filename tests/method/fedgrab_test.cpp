@@ -8,17 +8,14 @@
 
 #include "fedgrab/prior/prior.h"
 #include "tests/data/scratch_folder.h"
+#include "tests/method/tiny.h"
 
 namespace fedgrab {
 namespace {
 
 constexpr uint64_t seed = 11;
 
-/// Two features and three classes, with the heads the method asks for.
-std::shared_ptr<const Model> model_of(const Method& method) {
-  const Layer norm{.kind = LayerKind::batch_norm, .name = "bn1", .in = 2, .out = 2};
-  return make_model({"tiny", {2, 1, 1}, {norm, Layer{LayerKind::flatten, "", 0}}, 2}, method.heads(), 3);
-}
+std::shared_ptr<const Model> model_of(const Method& method) { return tiny_model(method.heads(), 2, 3); }
 
 /// A client with more of class 0 than of the others.
 struct Client {
@@ -317,8 +314,6 @@ TEST(FedGrabHead, FrozenMeanPaysForTheHeadsInTheFirstRound) {
   EXPECT_EQ(bytes(2), shared_bytes(*global.model));
 }
 
-// ---- memory and diagnostics
-
 // ---- the slips of the published code
 
 TEST(FedGrabPublished, PriorIsTheFixedOneThroughItsGate) {
@@ -354,6 +349,8 @@ TEST(FedGrabPublished, AveragesEachClientWithTheWeightOfAnother) {
   }
   EXPECT_GT(orders.size(), 3U);
 }
+
+// ---- memory and diagnostics
 
 TEST(FedGrabMemory, IsKeptOverRoundsUnlessReset) {
   const auto batch = some_batch();
@@ -458,58 +455,6 @@ TEST(FedGrabHead, SaysWhereClassesAreMoreThanFeatures) {
 TEST(FedGrabHead, SaysWhereBalancersAreTooStrongForTheNetwork) {
   EXPECT_NE(said_at_the_start(make({}), "pfl-cnn", 10).find("pfl-cnn has no BatchNorm"), std::string::npos);
   EXPECT_EQ(said_at_the_start(make({}, {.gamma = 3, .delta = 2}), "pfl-cnn", 10), "");
-}
-
-// ---- the model that is handed out
-
-/// A probe whose rows are 4, 2 and 1 long.
-State with_known_probe(const Method& method) {
-  State global = initial_state(model_of(method), seed);
-  method.initialise(global, seed);
-  global.view("probe.weight").copy_(torch::tensor({{4.0F, 0.0F}, {0.0F, 2.0F}, {0.6F, 0.8F}}));
-  return global;
-}
-
-std::vector<float> shift_of(const Method& method, const State& global) {
-  return method.deployed(global, no_tensors).model->heads.front().shift;
-}
-
-TEST(FedGrabShift, RaisesTheRarestClassByTheShiftAndTheOthersByTheLengthOfTheirRows) {
-  const auto method = make({.shift = 3});
-  const State global = with_known_probe(method);
-  const State deployed = method.deployed(global, no_tensors);
-  expect_values(torch::tensor(deployed.model->heads.front().shift), {0, 1.5, 3});
-  EXPECT_TRUE(global.model->heads.front().shift.empty());  // training goes on from where it was
-  EXPECT_TRUE(torch::equal(deployed.flat, global.flat));
-}
-
-TEST(FedGrabShift, ByDefaultIsForSomeClassesButNeitherTwoNorMany) {
-  const auto method = make({});
-  for (const int64_t classes : {2, 3, 12, 13}) {
-    const State global =
-        initial_state(make_model(make_architecture("cnn", {3, 32, 32}), method.heads(), classes), seed);
-    EXPECT_EQ(shift_of(method, global).empty(), classes == 2 || classes == 13) << classes;
-  }
-  const State global = with_known_probe(method);
-  expect_values(torch::tensor(shift_of(method, global)), {0, 0.2, 0.4});
-}
-
-TEST(FedGrabShift, GoesByAHandSetPriorWhereThereIsOne) {
-  const auto method = make({.prior = "fixed", .fixed_prior = {0.5, 0.25, 1}, .shift = 2});
-  const State global = initial_state(model_of(method), seed);
-  expect_values(torch::tensor(shift_of(method, global)), {1, 2, 0});
-  const auto zero = make({.prior = "fixed", .fixed_prior = {1, 1, 0}, .shift = 0.25});
-  expect_values(torch::tensor(shift_of(zero, initial_state(model_of(zero), seed))), {0, 0, 0.25});
-  const auto nothing = make({.prior = "fixed", .fixed_prior = {0, 0, 0}, .shift = 0.25});
-  EXPECT_TRUE(shift_of(nothing, initial_state(model_of(nothing), seed)).empty());
-}
-
-TEST(FedGrabShift, IsNothingWithoutAPriorThatAllShare) {
-  for (const FedGrabParams& params : {FedGrabParams{.shift = 0}, FedGrabParams{.prior = "local", .shift = 3},
-                                      FedGrabParams{.prior = "none", .shift = 3}}) {
-    const auto method = make(params);
-    EXPECT_TRUE(shift_of(method, initial_state(model_of(method), seed)).empty()) << params.prior;
-  }
 }
 
 }  // namespace

@@ -7,34 +7,19 @@
 #include <numeric>
 
 #include "fedgrab/core/random.h"
-#include "fedgrab/method/method.h"
 #include "fedgrab/model/network.h"
 #include "method/creff.h"
 #include "method/fedloge.h"
 #include "tests/data/scratch_folder.h"
+#include "tests/method/tiny.h"
 
 namespace fedgrab {
 namespace {
 
 constexpr uint64_t seed = 5;
 
-std::unique_ptr<Method> make(const std::string& name, const std::vector<std::pair<std::string, Value>>& settings = {}) {
-  Schema schema;
-  declare_methods(schema);
-  Config config(schema);
-  for (const auto& [key, value] : settings) config.set("method." + name + "." + key, value);
-  return find_method(name).make(config);
-}
-
-/// `features` numbers an image, normed, and the heads of the method on them.
-std::shared_ptr<const Model> model_of(const Method& method, int64_t features, int64_t classes) {
-  const Layer norm{.kind = LayerKind::batch_norm, .name = "bn1", .in = features, .out = features};
-  return make_model({"tiny", {features, 1, 1}, {norm, Layer{LayerKind::flatten, "", 0}}, features}, method.heads(),
-                    classes);
-}
-
 State start_of(const Method& method, int64_t features, int64_t classes) {
-  State state = initial_state(model_of(method, features, classes), seed);
+  State state = initial_state(tiny_model(method.heads(), features, classes), seed);
   method.initialise(state, seed);
   return state;
 }
@@ -66,7 +51,7 @@ void expect_same_but(const State& a, const State& b, const std::vector<std::stri
 // ---- τ-norm
 
 TEST(TauNorm, ZeroChangesNothingToTheBit) {
-  const auto method = make("tau-norm", {{"tau", 0.0}});
+  const auto method = make_method("tau-norm", {{"tau", 0.0}});
   const State global = start_of(*method, 4, 3);
   const State deployed = method->deployed(global, no_tensors);
   EXPECT_TRUE(torch::equal(deployed.flat, global.flat));
@@ -74,7 +59,7 @@ TEST(TauNorm, ZeroChangesNothingToTheBit) {
 }
 
 TEST(TauNorm, OneGivesRowsOfLengthOneAndKeepsTheirDirections) {
-  const auto method = make("tau-norm", {{"tau", 1.0}});
+  const auto method = make_method("tau-norm", {{"tau", 1.0}});
   const State global = start_of(*method, 4, 3);
   const auto before = global.flat.clone();
   const State deployed = method->deployed(global, no_tensors);
@@ -86,7 +71,7 @@ TEST(TauNorm, OneGivesRowsOfLengthOneAndKeepsTheirDirections) {
 }
 
 TEST(TauNorm, BetweenTheyShrinkByAPowerOfTheirLength) {
-  const auto method = make("tau-norm", {{"tau", 0.5}});
+  const auto method = make_method("tau-norm", {{"tau", 0.5}});
   const State global = start_of(*method, 2, 2);
   global.view("fc.weight").copy_(torch::tensor({{0.0F, 4.0F}, {0.6F, 0.8F}}));
   expect_near(method->deployed(global, no_tensors).view("fc.weight"), torch::tensor({{0.0F, 2.0F}, {0.6F, 0.8F}}));
@@ -94,52 +79,19 @@ TEST(TauNorm, BetweenTheyShrinkByAPowerOfTheirLength) {
 
 TEST(TauNorm, DropsTheBiasWhereAsked) {
   for (const double tau : {0.0, 1.0}) {
-    const auto method = make("tau-norm", {{"tau", tau}, {"drop_bias", true}});
+    const auto method = make_method("tau-norm", {{"tau", tau}, {"drop_bias", true}});
     const State deployed = method->deployed(start_of(*method, 4, 3), no_tensors);
     EXPECT_TRUE((deployed.view("fc.bias") == 0).all().item<bool>());
   }
 }
 
 TEST(TauNorm, ARowOfZerosStaysOne) {
-  const auto method = make("tau-norm");
+  const auto method = make_method("tau-norm");
   const State global = start_of(*method, 4, 3);
   global.view("fc.weight")[1].zero_();
   const auto rows = method->deployed(global, no_tensors).view("fc.weight");
   EXPECT_TRUE(rows.isfinite().all().item<bool>());
   EXPECT_TRUE((rows[1] == 0).all().item<bool>());
-}
-
-// ---- the decision shifted by DPA
-
-TEST(DpaShift, RaisesTheShortestRowByTheShiftAndTheOthersByTheirLogarithms) {
-  const auto method = make("dpa-shift", {{"shift", 5.0}});
-  const State global = start_of(*method, 2, 3);
-  global.view("fc.weight").copy_(torch::tensor({{0.0F, 4.0F}, {0.6F, 0.8F}, {2.0F, 0.0F}}));
-  const State deployed = method->deployed(global, no_tensors);
-  expect_near(torch::tensor(deployed.model->heads.front().shift), torch::tensor({0.0, 5.0, 2.5}));
-  EXPECT_TRUE(torch::equal(deployed.flat, global.flat));
-}
-
-TEST(DpaShift, ShiftsLessWhereRowsAreAlikeNothingWhereTheyAreEquallyLongAndStaysFiniteWhereOneIsZero) {
-  const auto method = make("dpa-shift");
-  const State global = start_of(*method, 2, 3);
-  global.view("fc.weight").copy_(torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}, {0.6F, 0.8F}}));
-  const auto shift = [&] { return torch::tensor(method->deployed(global, no_tensors).model->heads.front().shift); };
-  expect_near(shift(), torch::zeros({3}));
-  global.view("fc.weight")[0].div_(std::sqrt(2.0));  // half of the way to a factor of two, and so half of the shift
-  expect_near(shift(), torch::tensor({0.2, 0.0, 0.0}));
-  global.view("fc.weight")[1].zero_();
-  EXPECT_TRUE(shift().isfinite().all().item<bool>());
-}
-
-TEST(DpaShift, ByDefaultGoesLessFarWithManyClasses) {
-  const auto method = make("dpa-shift");
-  for (const int64_t classes : {40, 41}) {
-    const State global = start_of(*method, 2, classes);
-    global.view("fc.weight")[1].div_(100);
-    const auto shift = method->deployed(global, no_tensors).model->heads.front().shift;
-    EXPECT_FLOAT_EQ(*std::max_element(shift.begin(), shift.end()), classes == 40 ? 0.4F : 0.2F);
-  }
 }
 
 // ---- CReFF: class gradients and matching
@@ -326,7 +278,7 @@ class Creff : public testing::Test {
   }
 
   std::unique_ptr<Method> method_ =
-      make("creff", {{"features", int64_t{6}}, {"match_steps", int64_t{5}}, {"retrain_epochs", int64_t{4}}});
+      make_method("creff", {{"features", int64_t{6}}, {"match_steps", int64_t{5}}, {"retrain_epochs", int64_t{4}}});
   State global_ = start_of(*method_, 4, 3);
   TensorMap server_;
   int64_t bytes_ = 0;
@@ -399,7 +351,7 @@ TEST_F(Creff, KeepsItsFeaturesFromRoundToRound) {
 // ---- FedETF
 
 TEST(FedEtf, HeadIsASimplexThatNobodyMoves) {
-  const auto method = make("fedetf");
+  const auto method = make_method("fedetf");
   State global = start_of(*method, 6, 4);
   const auto rows = global.view("fc.weight").clone();
   // cos = −1/(M − 1) between every two, length 1
@@ -420,7 +372,7 @@ TEST(FedEtf, HeadIsASimplexThatNobodyMoves) {
 }
 
 TEST(FedEtf, LogitsAreScaledCosinesOfTheProjectionAndTheSimplexTakesNoGradient) {
-  const auto method = make("fedetf", {{"scale", 7.0}});
+  const auto method = make_method("fedetf", {{"scale", 7.0}});
   const State global = start_of(*method, 6, 4);
   EXPECT_EQ(global.view("fc.temperature").item<float>(), 1);
   global.view("fc.temperature").fill_(1.5);
@@ -439,7 +391,7 @@ TEST(FedEtf, LogitsAreScaledCosinesOfTheProjectionAndTheSimplexTakesNoGradient) 
 }
 
 TEST(FedEtf, TrainsByBalancedSoftmaxOfTheClientsOwnCounts) {
-  const auto method = make("fedetf");
+  const auto method = make_method("fedetf");
   const State global = start_of(*method, 6, 4);
   TensorMap memory;
   const auto rule = method->client_rule({.global = global, .memory = memory});
@@ -506,7 +458,7 @@ TEST(SparseEtf, FollowsFromItsSeed) {
 
 class FedLoge : public testing::Test {
  protected:
-  std::unique_ptr<Method> method_ = make("fedloge", {{"steps", int64_t{50}}});
+  std::unique_ptr<Method> method_ = make_method("fedloge", {{"steps", int64_t{50}}});
   State global_ = start_of(*method_, 16, 4);
   TensorMap server_;
 };
@@ -568,7 +520,7 @@ TEST_F(FedLoge, HandsOutTheAuxiliaryHeadWithRowsOfOneLength) {
   expect_near(rows / 1.7, aux / lengths(aux).unsqueeze(1), 1e-5);
   EXPECT_TRUE(torch::equal(deployed.view("fc.bias"), global_.view("aux.bias")));
   expect_same_but(deployed, global_, {"fc.weight", "fc.bias"});
-  const auto other = make("fedloge", {{"aligned", 3.0}});
+  const auto other = make_method("fedloge", {{"aligned", 3.0}});
   expect_near(lengths(other->deployed(global_, server_).view("fc.weight")), torch::full({4}, 3.0), 1e-5);
 }
 

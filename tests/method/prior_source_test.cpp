@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "fedgrab/core/error.h"
-#include "fedgrab/method/method.h"
+#include "tests/method/tiny.h"
 
 namespace fedgrab {
 namespace {
@@ -21,11 +21,7 @@ Config config_with(const std::string& source, const std::string& scale = "span",
 }
 
 /// Two features and four classes, with the heads the method asks for.
-State state_of(const Method& method) {
-  const Layer norm{.kind = LayerKind::batch_norm, .name = "bn1", .in = 2, .out = 2};
-  return initial_state(make_model({"tiny", {2, 1, 1}, {norm, Layer{LayerKind::flatten, "", 0}}, 2}, method.heads(), 4),
-                       1);
-}
+State state_of(const Method& method) { return initial_state(tiny_model(method.heads(), 2, 4), 1); }
 
 const std::vector<int64_t> own_counts{6, 3, 0, 1};  // of one client, which lacks a class
 const std::vector<int64_t> all_counts{50, 20, 8, 2};

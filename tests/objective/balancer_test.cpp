@@ -142,13 +142,14 @@ struct Reference {
   }
 };
 
-class BalancerSize : public testing::TestWithParam<std::tuple<int64_t, const char*>> {};
+class BalancerSize : public testing::TestWithParam<std::tuple<int64_t, const char*, bool>> {};
 INSTANTIATE_TEST_SUITE_P(Classes, BalancerSize,
-                         testing::Combine(testing::Values(1, 100, 1000), testing::Values("sigmoid", "softmax")));
+                         testing::Combine(testing::Values(1, 100, 1000), testing::Values("sigmoid", "softmax"),
+                                          testing::Bool()));
 
 TEST_P(BalancerSize, FollowsTheLoopWrittenOutInDouble) {
-  const auto [classes, form] = GetParam();
-  const BalancerParams params{.form = form, .hold = classes != 100};
+  const auto [classes, form, hold] = GetParam();
+  const BalancerParams params{.form = form, .hold = hold};
   Balancer balancer(classes, params);
   Reference reference(static_cast<size_t>(classes), params);
   Random gate(9, Purpose::gate);

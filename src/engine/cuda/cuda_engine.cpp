@@ -106,15 +106,16 @@ class CudaEngine : public Engine {
     if (fit_ < 1 && params.memory > 0)
       throw Error(Fault::usage, "engine.memory", fmt::format("one client needs {:.1f} GiB", each * 0x1.0p-30),
                   "raise it or lower train.batch");
+    const int64_t at_once = std::max<int64_t>(fit_, 1);
     if (deterministic_ && fit_ < slots_)
       throw Error(Fault::usage, "engine.deterministic",
                   fmt::format("{} slots do not fit, {} would; fewer would give other bits", slots_, fit_),
-                  fmt::format("set engine.slots={}", std::max<int64_t>(fit_, 1)));
+                  fmt::format("set engine.slots={}", at_once));
     if (fit_ < slots_)
       warn(fmt::format(
           "{:.1f} GiB of device memory{} hold {} clients at once instead of {}: training is slower for that",
-          budget * 0x1.0p-30, params.memory > 0 ? " (engine.memory)" : "", std::max<int64_t>(fit_, 1), slots_));
-    slots_ = std::clamp<int64_t>(slots_, 1, std::max<int64_t>(fit_, 1));
+          budget * 0x1.0p-30, params.memory > 0 ? " (engine.memory)" : "", at_once, slots_));
+    slots_ = std::clamp<int64_t>(slots_, 1, at_once);
     c10::cuda::device_synchronize();  // what was uploaded so far went through another stream
   }
 
