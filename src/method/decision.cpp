@@ -4,18 +4,13 @@
 #include <cmath>
 
 namespace fedgrab {
-namespace {
-
-constexpr double smallest_share = 1e-2;  // or beside a row of zeros no other class would be raised
-
-}  // namespace
 
 State with_balanced_decision(const State& global, const torch::Tensor& prior, double shift) {
   const auto classes = static_cast<double>(global.model->classes);
   const double largest = prior.max().item<double>();
   if (classes < 3 || !(largest > 0)) return global;
-  const auto rarity = -(prior / largest).clamp_min(smallest_share).log();
-  const double span = std::max(rarity.max().item<double>(), std::log(2.0));
+  const auto rarity = 1 - prior / largest;
+  const double span = std::max(rarity.max().item<double>(), 0.5);
   const auto shifts = (shift / span * rarity).to(torch::kFloat).contiguous();
   auto model = std::make_shared<Model>(*global.model);
   Head& head = model->heads.front();

@@ -114,10 +114,14 @@ torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
   return warming_up(round) ? torch::Tensor() : read_prior(global, params_.prior_scale);
 }
 
+double FedGrab::shift_for(const Model& model) const {
+  if (params_.shift >= 0) return params_.shift;
+  if (model.classes > 12) return 0;  // 20 and 40 classes that were hardly learnt yet lost by it
+  return model.architecture.features >= 256 ? 0.6 : 0.4;
+}
+
 State FedGrab::deployed(const State& global, const TensorMap& /*memory*/) const {
-  // With ten classes the default was measured on three networks; with twenty and forty that are hardly learnt yet it
-  // did harm (results/fedgrab.md).
-  const double shift = params_.shift >= 0 ? params_.shift : global.model->classes <= 12 ? 0.4 : 0;
+  const double shift = shift_for(*global.model);
   const auto prior = shift > 0 ? read_prior(global, "max") : torch::Tensor();
   return prior.defined() ? with_balanced_decision(global, prior, shift) : global;
 }

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "tests/method/tiny.h"
 
@@ -39,7 +38,7 @@ void expect_shift(const Method& method, const State& global, const std::vector<d
 TEST(FedGrabShift, RaisesTheRarestClassByTheShiftAndTheOthersByTheLengthOfTheirRows) {
   const auto method = make_method("fedgrab", {{"shift", 3.0}});
   const State global = with_known_probe(*method);
-  expect_shift(*method, global, {0, 1.5, 3});
+  expect_shift(*method, global, {0, 2, 3});
   EXPECT_TRUE(global.model->heads.front().shift.empty());  // training goes on from where it was
   EXPECT_TRUE(torch::equal(method->deployed(global, no_tensors).flat, global.flat));
 }
@@ -51,7 +50,19 @@ TEST(FedGrabShift, ByDefaultIsForSomeClassesButNeitherTwoNorMany) {
         initial_state(make_model(make_architecture("cnn", {3, 32, 32}), method->heads(), classes), seed);
     EXPECT_EQ(shift_of(*method, global).empty(), classes == 2 || classes == 13) << classes;
   }
-  expect_shift(*method, with_known_probe(*method), {0, 0.2, 0.4});
+  expect_shift(*method, with_known_probe(*method), {0, 0.8 / 3, 0.4});
+}
+
+TEST(FedGrabShift, ByDefaultGoesFurtherInAWideNetwork) {
+  const auto method = make_method("fedgrab");
+  for (const char* network : {"cnn", "pfl-cnn", "resnet18"}) {
+    const Architecture architecture = make_architecture(network, {3, 32, 32});
+    const State global = initial_state(make_model(architecture, method->heads(), 10), seed);
+    global.view("probe.weight")[7].div_(100);
+    const auto shift = shift_of(*method, global);
+    EXPECT_FLOAT_EQ(*std::max_element(shift.begin(), shift.end()), architecture.features >= 256 ? 0.6F : 0.4F)
+        << network;
+  }
 }
 
 std::unique_ptr<Method> by_hand(const std::vector<double>& prior, double shift) {
@@ -60,7 +71,7 @@ std::unique_ptr<Method> by_hand(const std::vector<double>& prior, double shift) 
 
 TEST(FedGrabShift, GoesByAHandSetPriorWhereThereIsOne) {
   const auto method = by_hand({0.5, 0.25, 1}, 2);
-  expect_shift(*method, start_of(*method), {1, 2, 0});
+  expect_shift(*method, start_of(*method), {4.0 / 3, 2, 0});
   const auto zero = by_hand({1, 1, 0}, 0.25);
   expect_shift(*zero, start_of(*zero), {0, 0, 0.25});
   const auto nothing = by_hand({0, 0, 0}, 0.25);
@@ -77,23 +88,23 @@ TEST(FedGrabShift, IsNothingWithoutAPriorThatAllShare) {
 
 // ---- dpa-shift: by the rows of the head itself
 
-TEST(DpaShift, RaisesTheShortestRowByTheShiftAndTheOthersByTheirLogarithms) {
+TEST(DpaShift, RaisesTheShortestRowByTheShiftAndTheOthersByTheirLengths) {
   const auto method = make_method("dpa-shift", {{"shift", 5.0}});
   const State global = start_of(*method);
   global.view("fc.weight").copy_(torch::tensor({{0.0F, 4.0F}, {0.6F, 0.8F}, {2.0F, 0.0F}}));
-  expect_shift(*method, global, {0, 5, 2.5});
+  expect_shift(*method, global, {0, 5, 10.0 / 3});
   EXPECT_TRUE(torch::equal(method->deployed(global, no_tensors).flat, global.flat));
 }
 
-TEST(DpaShift, ShiftsLessWhereRowsAreAlikeNothingWhereTheyAreEquallyLongAndStaysFiniteWhereOneIsZero) {
+TEST(DpaShift, ShiftsLessWhereRowsAreAlikeNothingWhereTheyAreEquallyLongAndNoMoreThanTheShiftWhereOneIsZero) {
   const auto method = make_method("dpa-shift");
   const State global = start_of(*method);
   global.view("fc.weight").copy_(torch::tensor({{0.0F, 1.0F}, {1.0F, 0.0F}, {0.6F, 0.8F}}));
   expect_shift(*method, global, {0, 0, 0});
-  global.view("fc.weight")[0].div_(std::sqrt(2.0));  // half of the way to a factor of two, and so half of the shift
+  global.view("fc.weight")[0].mul_(0.75);  // half of the way to a factor of two, and so half of the shift
   expect_shift(*method, global, {0.2, 0, 0});
   global.view("fc.weight")[1].zero_();
-  for (const float shift : shift_of(*method, global)) EXPECT_TRUE(std::isfinite(shift));
+  expect_shift(*method, global, {0.1, 0.4, 0});
 }
 
 TEST(DpaShift, ByDefaultGoesLessFarWithManyClasses) {
