@@ -339,12 +339,9 @@ TEST_P(CudaCohort, AnyTilesGiveTheSame) {
   EXPECT_LT(update_error(world, fastest.update, usual.update), 1e-4);
 }
 
-class CudaMethods : public testing::TestWithParam<std::string> {
+class CudaMethods : public CudaEngine {
  protected:
-  void SetUp() override {
-    if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
-  }
-  static World world() { return {Case{"", "cnn", GetParam(), find_method(GetParam()).preset}, {10, 7, 3}}; }
+  static World world() { return {GetParam(), {10, 7, 3}}; }
 };
 
 /// Two rounds, so that what clients and server keep from the first is used in the second.
@@ -366,17 +363,22 @@ TEST_P(CudaMethods, GiveTheSameBitsTwice) {
   EXPECT_TRUE(torch::equal(train(tried, {.device = "cuda"}, 2).update, train(tried, {.device = "cuda"}, 2).update));
 }
 
-std::vector<std::string> method_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : methods()) names.push_back(entry.name);
-  return names;
+std::vector<Case> every_method() {
+  std::vector<Case> cases;
+  for (const auto& entry : methods()) cases.push_back({entry.name, "cnn", entry.name, entry.preset});
+  // A head that learns in the first round and rests in the second, and one that learns by another rule than its
+  // backbone.
+  cases.push_back({"warm_up", "cnn", "fedgrab", {{"method.fedgrab.warmup_rounds", "1"}}});
+  cases.push_back({"plain_head",
+                   "cnn",
+                   "fedgrab",
+                   {{"method.fedgrab.head", "trained"}, {"method.fedgrab.head_gradient", "plain"}}});
+  for (auto& one : cases) std::replace(one.name.begin(), one.name.end(), '-', '_');
+  return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaMethods, testing::ValuesIn(method_names()), [](const auto& one) {
-  std::string name = one.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, CudaMethods, testing::ValuesIn(every_method()),
+                         [](const auto& one) { return one.param.name; });
 
 TEST(CudaEngineMemory, TooLittleIsAnErrorThatSaysHowMuch) {
   if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";

@@ -13,6 +13,9 @@ torch::TensorOptions on_device(torch::ScalarType type) {
   return torch::TensorOptions().dtype(type).device(torch::kCUDA);
 }
 
+/// The rule of a head and of the backbone behind it, where they have the same or one of them has none.
+const Objective* only_rule(const HeadRule& rule) { return rule.backbone != nullptr ? rule.backbone : rule.objective; }
+
 }  // namespace
 
 torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Tensor& loss) {
@@ -76,8 +79,9 @@ bool SlotTraining::heads_fit_kernel() const {
   for (size_t i = 0; i < recipe_.heads.size(); ++i) {
     const HeadRule& rule = recipe_.heads[i];
     const Head& head = model.heads[i];
-    if (head.kind != HeadKind::linear || head.projected || rule.backbone != nullptr) return false;
-    if (rule.objective == nullptr || !rule.objective->kernel_form()) return false;
+    if (head.kind != HeadKind::linear || head.projected) return false;
+    if (rule.backbone != nullptr && rule.objective != nullptr && rule.backbone != rule.objective) return false;
+    if (only_rule(rule) == nullptr || !only_rule(rule)->kernel_form()) return false;
   }
   return true;
 }
@@ -89,8 +93,10 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
   bool started = false;
   for (size_t i = 0; i < recipe_.heads.size(); ++i) {
     const Head& head = model.heads[i];
-    const KernelForm form = *recipe_.heads[i].objective->kernel_form();
-    const auto& weight = model.find(head.name + ".weight");
+    const HeadRule& rule = recipe_.heads[i];
+    const KernelForm form = *only_rule(rule)->kernel_form();
+    const bool sends_back = !head.detached || rule.backbone != nullptr;
+    const bool learns = rule.objective != nullptr && model.find(head.name + ".weight").trained();
     const auto value_at = [&](const char* suffix) {
       return weights_.values.data_ptr<float>() + network_.layout().offset(head.name + suffix);
     };
@@ -102,14 +108,14 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
                   .classes = static_cast<int>(model.classes),
                   .features = static_cast<int>(model.architecture.features),
                   .input = features.data_ptr<float>(),
-                  .input_gradient = head.detached ? nullptr : feature_gradient.data_ptr<float>(),
+                  .input_gradient = sends_back ? feature_gradient.data_ptr<float>() : nullptr,
                   .accumulate = started,
                   .weight = value_at(".weight"),
                   .bias = head.bias ? value_at(".bias") : nullptr,
                   .weight_stride = network_.layout().size(),
                   .scale = static_cast<float>(head.scale),
-                  .gradient_weight = weight.trained() ? gradient_at(".weight") : nullptr,
-                  .gradient_bias = weight.trained() && head.bias ? gradient_at(".bias") : nullptr,
+                  .gradient_weight = learns ? gradient_at(".weight") : nullptr,
+                  .gradient_bias = learns && head.bias ? gradient_at(".bias") : nullptr,
                   .gradient_stride = update_.gradient.size(1),
                   .labels = labels_.data_ptr<int64_t>(),
                   .counts = counts_.data_ptr<int32_t>(),
@@ -126,12 +132,12 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
       task.positive = doubles(state.positive), task.negative = doubles(state.negative);
       task.error = doubles(state.error), task.error_sum = doubles(state.error_sum);
       task.output = doubles(state.output);
-      if (recipe_.heads[i].prior.defined()) task.prior = priors_[i].data_ptr<float>();
+      if (rule.prior.defined()) task.prior = priors_[i].data_ptr<float>();
       task.uniforms = uniforms_.data_ptr<float>();
       task.uniforms_stride = static_cast<int>(uniforms_.size(1));
     }
     train_head(task, stream());
-    started = started || !head.detached;
+    started = started || sends_back;
   }
   if (!started) feature_gradient.zero_();
   return feature_gradient;
