@@ -29,13 +29,9 @@ FedGrab::FedGrab(FedGrabParams params, BalancerParams balancer)
     : Method(LocalLoss{std::make_unique<BalancedObjective>(balancer)}),
       params_(std::move(params)),
       balanced_(std::move(balancer)) {
-  if ((split() || probe_teaches()) && params_.head_kind == "cosine")
+  if (split() && params_.head_kind == "cosine")
     throw Error(Fault::usage, "method.fedgrab.head_kind",
-                "cosine goes neither with warm-up nor with head_gradient = plain nor with probe = teaches",
-                "choose linear");
-  if (probe_teaches() && !has_probe())
-    throw Error(Fault::usage, "method.fedgrab.probe", "there is none to teach where prior = " + params_.prior,
-                "choose prior = probe");
+                "cosine goes neither with warm-up nor with head_gradient = plain", "choose linear");
   plain_ = make_objective("softmax", Config(Schema{}));
 }
 
@@ -48,8 +44,8 @@ std::vector<Head> FedGrab::heads() const {
                                .detached = split(),
                                .bias = !cosine,
                                .scale = scale}};
-  // A probe that does not teach sends nothing back and never answers: it exists for DPA to read.
-  if (has_probe()) heads.push_back(Head{.name = "probe", .detached = !probe_teaches()});
+  // The probe never classifies and sends nothing back: it exists for DPA to read.
+  if (has_probe()) heads.push_back(Head{.name = "probe", .detached = true});
   return heads;
 }
 
@@ -124,21 +120,10 @@ double FedGrab::shift_for(const Model& model) const {
   return model.architecture.features >= 256 ? 0.6 : 0.4;
 }
 
-State FedGrab::answering(const State& global) const {
-  if (!probe_teaches()) return global;
-  auto model = std::make_shared<Model>(*global.model);
-  model->heads.front().scale = 1;
-  const State answers{std::move(model), global.flat.clone()};
-  for (const char* const part : {".weight", ".bias"})
-    answers.view(std::string("fc") + part).copy_(global.view(std::string("probe") + part));
-  return answers;
-}
-
 State FedGrab::deployed(const State& global, const TensorMap& /*memory*/) const {
   const double shift = shift_for(*global.model);
   const auto prior = shift > 0 ? read_prior(global, "max") : torch::Tensor();
-  const State answers = answering(global);
-  return prior.defined() ? with_balanced_decision(answers, prior, shift) : answers;
+  return prior.defined() ? with_balanced_decision(global, prior, shift) : global;
 }
 
 ClientRule FedGrab::client_rule(const ClientView& view) const {
@@ -175,7 +160,7 @@ void FedGrab::server_rule(State& global, const Sums& sums, int64_t round, Tensor
     if (sums.contains(p.name)) global.view(p).copy_(sums[p.name].view(p.shape));
     if (params_.head == "follow") global.view(p).copy_(global.view("probe" + p.name.substr(2)));
   }
-  if (probe_forgets()) global.view("probe.weight").mul_(params_.probe_keep);
+  if (has_probe() && params_.head != "follow") global.view("probe.weight").mul_(params_.probe_keep);
 }
 
 }  // namespace fedgrab

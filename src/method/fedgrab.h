@@ -16,7 +16,6 @@ struct FedGrabParams {
   std::string prior = "probe";
   std::string prior_scale = "rank";
   double span_min = 0.1;
-  std::string probe = "reads";
   double probe_keep = 0.5;
   std::vector<double> fixed_prior;
   double shift = -1;
@@ -57,13 +56,9 @@ struct FedGrabParams {
             "sum 1, largest 1, linear onto [span_min, 1], or geometric from 1 to span_min by rank")
         .one_of({"share", "max", "span", "rank"});
     v.param("span_min", span_min, "smallest prior of the scales span and rank").between(0, 1);
-    v.param("probe", probe,
-            "what the probe head is there for: DPA reads it, or its plain loss teaches the backbone beside the "
-            "balancers as well, and it answers in the classifying head's place")
-        .one_of({"reads", "teaches"});
     v.param("probe_keep", probe_keep,
             "share of the probe's weights that the server keeps from round to round; below 1 their norms tell what "
-            "classes taught of late, and not who had time to catch up (head = follow and probe = teaches keep all)")
+            "classes taught of late, and not who had time to catch up (head = follow keeps all)")
         .between(0, 1);
     v.param("fixed_prior", fixed_prior,
             "prior by class for prior = fixed and published (empty: 0.1^(c/(M-1)), which takes class 0 for the "
@@ -106,9 +101,6 @@ class FedGrab : public Method {
   /// The backbone learns by a rule of its own.
   bool split() const { return frozen_later() || (params_.head == "trained" && params_.head_gradient == "plain"); }
   bool has_probe() const { return params_.prior == "probe" || params_.head == "follow"; }
-  bool probe_teaches() const { return params_.probe == "teaches"; }
-  /// Rows that are used as they are must not be forgotten.
-  bool probe_forgets() const { return has_probe() && params_.head != "follow" && !probe_teaches(); }
   bool warming_up(int64_t round) const { return round <= params_.warmup_rounds; }
 
   /// Networks on which it was seen to learn less than FedAvg, or nothing (results/fedgrab.md).
@@ -117,8 +109,6 @@ class FedGrab : public Method {
   /// Chosen on small networks of 64 features and two large ones of 512 (results/fedgrab.md).
   double shift_for(const Model& model) const;
   torch::Tensor read_prior(const State& global, const std::string& scale) const;
-  /// The model with the head that answers as its first.
-  State answering(const State& global) const;
 
   FedGrabParams params_;
   BalancedObjective balanced_;

@@ -373,7 +373,6 @@ std::vector<Case> every_method() {
                    "cnn",
                    "fedgrab",
                    {{"method.fedgrab.head", "trained"}, {"method.fedgrab.head_gradient", "plain"}}});
-  cases.push_back({"teaching_probe", "cnn", "fedgrab", {{"method.fedgrab.probe", "teaches"}}});
   for (auto& one : cases) std::replace(one.name.begin(), one.name.end(), '-', '_');
   return cases;
 }

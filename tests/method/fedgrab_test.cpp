@@ -249,29 +249,6 @@ TEST(FedGrabProbe, IsAveragedAndForgets) {
   }
 }
 
-TEST(FedGrabProbe, ThatTeachesIsNotForgottenAndAnswers) {
-  const auto method = make({.head_init = "random", .head_scale = 3, .probe = "teaches", .shift = 0.4});
-  EXPECT_FALSE(method.heads()[1].detached);
-  State global = initial_state(model_of(method), seed);
-  const State start = global.clone();
-  auto clients = three_to_one();
-  run_round(method, global, clients, 1, 1);
-  EXPECT_TRUE(torch::allclose(global.view("probe.weight"), start.view("probe.weight") + 1.25));
-  const State handed_out = method.deployed(global, {});
-  for (const std::string part : {".weight", ".bias"}) {
-    EXPECT_TRUE(torch::equal(handed_out.view("fc" + part), global.view("probe" + part))) << part;
-    EXPECT_TRUE(torch::equal(global.view("fc" + part), start.view("fc" + part))) << part;
-  }
-  EXPECT_EQ(handed_out.model->heads[0].shift.size(), 3U);
-  const auto plain = make({.head_init = "random", .head_scale = 3, .probe = "teaches", .shift = 0});
-  EXPECT_EQ(plain.deployed(global, {}).model->heads[0].scale, 1);
-}
-
-TEST(FedGrabProbe, ThatTeachesMustBeThere) {
-  EXPECT_THROW(make({.prior = "fixed", .probe = "teaches"}), Error);
-  EXPECT_THROW(make({.head_kind = "cosine", .probe = "teaches"}), Error);
-}
-
 TEST(FedGrabHead, TrainedIsAveraged) {
   const auto method = make({.head = "trained", .prior = "head"});
   State global = initial_state(model_of(method), seed);
