@@ -105,9 +105,9 @@ class FedGrab : public Method {
 
   /// Networks on which it was seen to learn less than FedAvg, or nothing (results/fedgrab.md).
   void warn_of_what_suits_badly(const Model& model) const;
-  /// P by a scale: what all clients read off the global model alike; undefined where there is no such prior.
-  /// Chosen on small networks of 64 features and two large ones of 512 (results/fedgrab.md).
+  /// The default was chosen on small networks of 64 features and two large ones of 512 (results/fedgrab.md).
   double shift_for(const Model& model) const;
+  /// P by a scale: what all clients read off the global model alike; undefined where there is no such prior.
   torch::Tensor read_prior(const State& global, const std::string& scale) const;
 
   FedGrabParams params_;

@@ -13,6 +13,8 @@
 
 namespace fedgrab::cuda {
 
+inline torch::TensorOptions on_device(torch::ScalarType type) { return torch::dtype(type).device(torch::kCUDA); }
+
 /// A weight [out][in][tap] as a convolution reads it.
 struct ConvolutionWeight {
   int64_t out, in, taps;

@@ -9,10 +9,6 @@
 namespace fedgrab::cuda {
 namespace {
 
-torch::TensorOptions on_device(torch::ScalarType type) {
-  return torch::TensorOptions().dtype(type).device(torch::kCUDA);
-}
-
 /// The rule of a head and of the backbone behind it, where they have the same or one of them has none.
 const Objective* only_rule(const HeadRule& rule) { return rule.backbone != nullptr ? rule.backbone : rule.objective; }
 

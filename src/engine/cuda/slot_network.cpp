@@ -18,10 +18,6 @@ float* floats(const torch::Tensor& t, int64_t offset = 0) {
 }
 float2* pairs(const torch::Tensor& t) { return reinterpret_cast<float2*>(t.data_ptr<float>()); }
 
-torch::TensorOptions on_device(torch::ScalarType type) {
-  return torch::TensorOptions().dtype(type).device(torch::kCUDA);
-}
-
 int64_t narrow(int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
   return (size + 2 * padding - kernel) / stride + 1;
 }

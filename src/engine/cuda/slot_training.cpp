@@ -13,10 +13,6 @@
 namespace fedgrab::cuda {
 namespace {
 
-torch::TensorOptions on_device(torch::ScalarType type) {
-  return torch::TensorOptions().dtype(type).device(torch::kCUDA);
-}
-
 constexpr int64_t steps_ahead = 32;  // in flight while more are started, at most
 
 }  // namespace
