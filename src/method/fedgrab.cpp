@@ -117,7 +117,7 @@ torch::Tensor FedGrab::shared_prior(const State& global, int64_t round) const {
 double FedGrab::shift_for(const Model& model) const {
   if (params_.shift >= 0) return params_.shift;
   if (model.classes > 12) return 0;  // 20 and 40 classes that were hardly learnt yet lost by it
-  return model.architecture.features >= 256 ? 0.6 : 0.4;
+  return model.architecture.features >= 256 ? 0.7 : 0.4;
 }
 
 State FedGrab::deployed(const State& global, const TensorMap& /*memory*/) const {

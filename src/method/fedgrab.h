@@ -68,7 +68,7 @@ struct FedGrabParams {
          "shift", shift,
          "how far the model that is evaluated and handed out raises the rarest class, in leads of a clear answer, and "
          "the others by the norms of the rows that the prior is read from (fixed priors: by the prior itself); 0: "
-         "plain logits decide; -1: for 3 to 12 classes 0.4, and 0.6 where the network has 256 features or more, else 0")
+         "plain logits decide; -1: for 3 to 12 classes 0.4, and 0.7 where the network has 256 features or more, else 0")
         .between(-1, 1e3);
     v.param("warmup_rounds", warmup_rounds, "rounds of FedAvg before the balancers start").at_least(0);
     v.param("shuffled_weights", shuffled_weights,
