@@ -7,8 +7,7 @@
 #include "fedgrab/core/file.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::child_process_test {
 
 int wait_for(ChildProcess& child) {
   while (!child.exit_code()) std::this_thread::yield();
@@ -37,5 +36,4 @@ TEST(ChildProcess, AProgramThatIsNotThere) {
   EXPECT_EQ(wait_for(child), 127);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::child_process_test

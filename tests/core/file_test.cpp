@@ -8,8 +8,7 @@
 #include <fstream>
 #include <thread>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::file_test {
 
 namespace fs = std::filesystem;
 
@@ -201,5 +200,4 @@ TEST_F(LineLogTest, SurvivesAFullDisk) {
 
 TEST_F(LineLogTest, RefusesAFolder) { EXPECT_THROW(LineLog(folder_, 0), Error); }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::file_test

@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::parallel_test {
 
 class Workers : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Counts, Workers, testing::Values(1, 2, 3, 8));
@@ -74,5 +73,4 @@ TEST(ParallelFor, WorkersRunSideBySide) {
 
 TEST(AvailableCores, AreAtLeastOne) { EXPECT_GE(available_cores(), 1); }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::parallel_test

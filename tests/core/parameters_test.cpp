@@ -6,8 +6,7 @@
 
 #include "fedgrab/core/error.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::parameters_test {
 
 struct TrainParams {
   double lr = 0.03;
@@ -211,5 +210,4 @@ TEST(ErrorText, StaysOnOneLine) {
   EXPECT_EQ(error.exit_code(), 3);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::parameters_test

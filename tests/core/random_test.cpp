@@ -7,8 +7,7 @@
 #include <functional>
 #include <set>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::random_test {
 
 // The known answers that Random123 ships for philox4x32-10; our key is k1:k0.
 TEST(Philox, GivesTheKnownAnswers) {
@@ -126,5 +125,4 @@ TEST(Permutation, DoesNotDependOnWhatTheStreamGaveBefore) {
   EXPECT_EQ(permutation(50, used), permutation(50, Random(8, Purpose::shuffle)));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::random_test

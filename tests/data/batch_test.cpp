@@ -12,8 +12,7 @@
 
 #include "fedgrab/data/image.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::batch_test {
 
 const Normalisation plain{{0, 0}, {1.0F / 255, 1.0F / 255}};  // a byte comes out as its own value
 
@@ -211,5 +210,4 @@ TEST(WriteSample, MirrorsAResizedCrop) {
   EXPECT_EQ(straight, mirrored);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::batch_test

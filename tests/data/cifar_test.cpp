@@ -3,8 +3,7 @@
 #include "fedgrab/data/load.h"
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::cifar_test {
 
 /// An image whose planes are filled with `red`, red + 1 and red + 2.
 std::string pixels(int red) {
@@ -116,5 +115,4 @@ TEST(Cifar, RefusesAnIncompleteListOfNames) {
   expect_error(Fault::data, [&] { read_cifar(folder.path(), 10); }, {names, "2 class names"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::cifar_test

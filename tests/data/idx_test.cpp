@@ -3,8 +3,7 @@
 #include "fedgrab/data/load.h"
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::idx_test {
 
 std::string idx(const std::vector<uint32_t>& dimensions, std::string_view elements, char type = 0x08) {
   std::string bytes{'\0', '\0', type, static_cast<char>(dimensions.size())};
@@ -138,5 +137,4 @@ TEST_F(Idx, NamesTheMissingFile) {
   expect_error(Fault::data, [&] { read_idx(folder.path("nowhere")); }, {folder.path("nowhere"), "folder"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::idx_test

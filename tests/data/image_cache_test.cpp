@@ -11,8 +11,7 @@
 #include "fedgrab/core/file.h"
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::image_cache_test {
 
 namespace fs = std::filesystem;
 
@@ -184,5 +183,4 @@ TEST_F(ImageCache, KnowsTheSizesOfItsSources) {
   EXPECT_EQ(sizes.largest.width, 9);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::image_cache_test

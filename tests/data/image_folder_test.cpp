@@ -5,8 +5,7 @@
 #include "fedgrab/data/load.h"
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::image_folder_test {
 
 std::string grey(int value) { return fmt::format("P2 1 1 255 {}", value); }
 std::string colour(int red, int green, int blue) { return fmt::format("P3 1 1 255 {} {} {}", red, green, blue); }
@@ -168,5 +167,4 @@ TEST(ImageFolder, NeedsATestFolderBesideTrain) {
   expect_refused(folder, {folder.path("test"), "no class folders"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::image_folder_test

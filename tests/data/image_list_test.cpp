@@ -2,8 +2,7 @@
 
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::image_list_test {
 
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -54,5 +53,4 @@ TEST(ImageList, NamesTheLineAtFault) {
   expect_refused("", {"no images"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::image_list_test

@@ -4,8 +4,7 @@
 
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::image_test {
 
 using Bytes = std::vector<uint8_t>;
 
@@ -268,5 +267,4 @@ TEST(WithChannels, ConvertsAsPillow) {
   EXPECT_EQ(with_channels(grey, 3).shape, (ImageShape{3, 1, 2}));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::image_test

@@ -5,8 +5,7 @@
 #include "fedgrab/data/partition.h"
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::listed_images_test {
 
 class ListedImages : public testing::Test {
  protected:
@@ -130,5 +129,4 @@ TEST_F(ListedImages, SaysWhatIsWrong) {
   expect_error(Fault::data, [&] { load(); }, {"Places_LT_train.txt", "places2.csail.mit.edu"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::listed_images_test

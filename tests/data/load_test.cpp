@@ -2,8 +2,7 @@
 
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::load_test {
 
 /// Four grey images in two classes.
 class Load : public testing::Test {
@@ -74,5 +73,4 @@ TEST_F(Load, AsksForThePath) {
   expect_usage_error({"data.name", "imagenet"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::load_test

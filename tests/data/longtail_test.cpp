@@ -8,8 +8,7 @@
 
 #include "fedgrab/core/error.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::longtail_test {
 
 using Counts = std::vector<int64_t>;
 
@@ -99,5 +98,4 @@ TEST(LongTail, SaysWhichClassIsTooSmall) {
   }
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::longtail_test

@@ -8,8 +8,7 @@
 #include "fedgrab/core/file.h"
 #include "scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::partition_test {
 
 struct Labelled {
   std::vector<int32_t> labels;
@@ -239,5 +238,4 @@ TEST(PartitionByUser, GivesEachUserTheirSamples) {
   expect_error(Fault::data, [&] { make_partition(by_user, samples, labels, 1, 0); }, {"partition.kind", "user_id"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::partition_test

@@ -7,8 +7,7 @@
 
 #include "fedgrab/data/load.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::shapes_test {
 
 std::string image(const Split& split, int64_t i) {
   const auto bytes = split.images.at(i);
@@ -94,5 +93,4 @@ TEST(Shapes, FiguresAreThere) {
     EXPECT_GT(centre_contrast(data, label(name)), hollow + 0.05) << name;
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::shapes_test

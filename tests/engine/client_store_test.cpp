@@ -4,8 +4,7 @@
 
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::client_store_test {
 
 TEST(ClientStore, KnowsNothingOfAClientThatNeverTrained) {
   const ClientStore store;
@@ -152,5 +151,4 @@ TEST(ClientStore, RefusesNamesThatBelongToNoClient) {
                  {"a.file", name});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::client_store_test

@@ -13,8 +13,7 @@
 #include "method/fedgrab.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::cpu_engine_test {
 
 std::unique_ptr<Method> method_named(const std::string& name) {
   Schema schema;
@@ -387,5 +386,4 @@ TEST(CpuEngine, SaysWhatItIs) {
   EXPECT_EQ(make_engine({.device = "cpu", .workers = 3}, federation)->describe(), "cpu, 3 workers");
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::cpu_engine_test

@@ -8,8 +8,7 @@
 #include "fedgrab/data/load.h"
 #include "fedgrab/engine/engine.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::cuda_engine_test {
 
 struct Case {
   std::string name, model, method = "fedavg";
@@ -432,5 +431,4 @@ TEST(CudaEngineMemory, DoesNotGrowWithClients) {
   EXPECT_LE(static_cast<double>(peaks[1]), 1.05 * static_cast<double>(peaks[0]));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::cuda_engine_test

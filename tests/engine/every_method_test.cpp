@@ -13,8 +13,7 @@
 #include "method/creff.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::every_method_test {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
@@ -351,5 +350,4 @@ TEST(FedLogeInTraining, ClientsKeepHeadsThatDifferAndAnswerOnlyWithTheirClasses)
   for (size_t j = 5; j < 10; ++j) EXPECT_EQ(run.reports[0].accuracy[j], 0) << j;  // client 0 has never met them
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::every_method_test

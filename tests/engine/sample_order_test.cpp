@@ -7,8 +7,7 @@
 
 #include "engine/cohort.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::sample_order_test {
 
 /// One client of 60, 30 and 3 samples of the classes 0, 1 and 3; class 2 is another client's.
 class SampleOrder : public testing::Test {
@@ -105,5 +104,4 @@ TEST_F(SampleOrder, OfOneClassIsShuffledEitherWay) {
   for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], static_cast<int64_t>(i));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::sample_order_test

@@ -4,8 +4,7 @@
 
 #include "fedgrab/core/random.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::sgd_test {
 
 /// A norm, a hidden layer, a frozen head in the middle of what is trained and a second head: 3 ranges or more.
 std::shared_ptr<const Model> model() {
@@ -145,5 +144,4 @@ TEST_F(SgdStep, ResetForgetsTheMomentum) {
   EXPECT_FLOAT_EQ(weight(), 0.85F);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::sgd_test

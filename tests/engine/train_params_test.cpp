@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::train_params_test {
 
 TEST(LearningRate, StaysConstantUnlessAskedOtherwise) {
   const TrainParams params{.lr = 0.3};
@@ -33,5 +32,4 @@ TEST(LearningRate, DecaysEveryRound) {
   EXPECT_DOUBLE_EQ(learning_rate(params, 4), 1);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::train_params_test

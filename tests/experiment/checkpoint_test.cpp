@@ -5,8 +5,7 @@
 #include "fedgrab/model/safetensors.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::checkpoint_test {
 
 constexpr ImageShape input{3, 8, 8};
 
@@ -246,5 +245,4 @@ TEST_F(ModelFile, OfAnotherBackboneStartsNothing) {
   expect_error(Fault::checkpoint, [&] { initialise_from_file(state, path); }, {path});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::checkpoint_test

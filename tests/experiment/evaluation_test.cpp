@@ -5,8 +5,7 @@
 #include "fedgrab/experiment/summary.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::evaluation_test {
 
 using Classes = std::vector<int64_t>;
 
@@ -191,5 +190,4 @@ TEST(Summarise, AMissingGroupStaysMissing) {
 
 TEST(Summarise, OfNothingIsEmpty) { EXPECT_EQ(summarise({}).rounds, 0); }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::evaluation_test

@@ -17,8 +17,7 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::experiment_test {
 
 namespace fs = std::filesystem;
 
@@ -409,5 +408,4 @@ TEST(InterruptionDeathTest, SavesTheFinishedRoundsAndGoesOnExactly) {
   expect_same_run(directory, uninterrupted);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::experiment_test

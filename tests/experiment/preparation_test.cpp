@@ -6,8 +6,7 @@
 #include <set>
 #include <string>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::preparation_test {
 
 Settings small(double validation) {
   Settings settings;
@@ -70,5 +69,4 @@ TEST(Preparation, CentralisedIsOneClientWithEverything) {
   EXPECT_EQ(partition_samples(settings, p, true), (Partition{p.samples}));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::preparation_test

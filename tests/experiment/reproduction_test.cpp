@@ -9,8 +9,7 @@
 #include "fedgrab/core/file.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::reproduction_test {
 
 namespace fs = std::filesystem;
 
@@ -257,5 +256,4 @@ TEST_F(ReproductionTest, HowLongItTakes) {
   EXPECT_EQ(after.measure, "by 3 runs");
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::reproduction_test

@@ -4,8 +4,7 @@
 
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::settings_test {
 
 class SettingsTest : public testing::Test {
  protected:
@@ -138,5 +137,4 @@ TEST_F(Resumed, ADeterministicRunKeepsWhatItsBitsHangOn) {
   EXPECT_EQ(read_settings(resume({{"engine.workers", "2"}})).engine.workers, 2);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::settings_test

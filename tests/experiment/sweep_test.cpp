@@ -6,8 +6,7 @@
 #include "fedgrab/experiment/experiment.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::sweep_test {
 
 /// Runs of half a second.
 const std::string small = R"(
@@ -171,5 +170,4 @@ TEST_F(SweepTest, NeverMixesRunsOfDifferentLength) {
   expect_error(Fault::usage, [&] { run_sweep(shorter); }, {"2 rounds", "--out"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::sweep_test

@@ -5,8 +5,7 @@
 
 #include "tests/method/tiny.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::decision_test {
 
 constexpr uint64_t seed = 11;
 
@@ -117,5 +116,4 @@ TEST(DpaShift, ByDefaultGoesLessFarWithManyClasses) {
   }
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::decision_test

@@ -6,8 +6,7 @@
 
 #include "tests/method/tiny.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::drift_rules_test {
 
 /// Two weights and nothing else: one feature, two classes, no bias.
 std::shared_ptr<const Model> two_weights() {
@@ -408,5 +407,4 @@ TEST_F(Moon, WithoutWeightIsFedAvg) {
   EXPECT_TRUE(memory.empty());
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::drift_rules_test

@@ -3,8 +3,7 @@
 #include "fedgrab/method/method.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::fedavg_test {
 
 Config defaults() {
   Schema schema;
@@ -145,5 +144,4 @@ TEST(Methods, HaveNamesOfTheirOwnAndASummary) {
   }
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::fedavg_test

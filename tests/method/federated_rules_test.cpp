@@ -5,8 +5,7 @@
 
 #include "tests/method/tiny.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::federated_rules_test {
 
 struct Trained {
   std::vector<float> values;
@@ -116,5 +115,4 @@ TEST_F(Rules, AdaptiveServersTakeTheirPapersStep) {
   }
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::federated_rules_test

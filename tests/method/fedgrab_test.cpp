@@ -10,8 +10,7 @@
 #include "tests/data/scratch_folder.h"
 #include "tests/method/tiny.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::fedgrab_test {
 
 constexpr uint64_t seed = 11;
 
@@ -457,5 +456,4 @@ TEST(FedGrabHead, SaysWhereBalancersAreTooStrongForTheNetwork) {
   EXPECT_EQ(said_at_the_start(make({}, {.gamma = 3, .delta = 2}), "pfl-cnn", 10), "");
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::fedgrab_test

@@ -13,8 +13,7 @@
 #include "tests/data/scratch_folder.h"
 #include "tests/method/tiny.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::head_rules_test {
 
 constexpr uint64_t seed = 5;
 
@@ -540,5 +539,4 @@ TEST_F(FedLoge, PersonalisedAddsBothHeadsAndMasksTheClassesTheClientLacks) {
   EXPECT_TRUE(((answers == 0) | (answers == 2)).all().item<bool>());
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::head_rules_test

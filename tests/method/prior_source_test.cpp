@@ -7,8 +7,7 @@
 #include "fedgrab/core/error.h"
 #include "tests/method/tiny.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::prior_source_test {
 
 Config config_with(const std::string& source, const std::string& scale = "span", double span_min = 0.1) {
   Schema schema;
@@ -195,5 +194,4 @@ TEST(AnyLoss, GoesWithAnyMethodOrIsRefused) {
   }
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::prior_source_test

@@ -10,8 +10,7 @@
 #include "fedgrab/core/random.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::sums_test {
 
 struct Term {
   torch::Tensor values;
@@ -128,5 +127,4 @@ TEST(Sums, KnowWhatWasContributed) {
   EXPECT_FALSE(sums.contains("control"));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::sums_test

@@ -9,8 +9,7 @@
 #include "tests/data/scratch_folder.h"
 #include "tests/model/torchvision_reference.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::architecture_test {
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
@@ -106,5 +105,4 @@ TEST(Model, NamesTheParameterItDoesNotHave) {
   expect_error(Fault::other, [&] { model->find("probe.weight"); }, {"probe.weight"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::architecture_test

@@ -4,8 +4,7 @@
 
 #include "tests/model/torchvision_reference.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::network_test {
 
 /// No backbone at all: the features are the pixels.
 std::shared_ptr<const Model> pixels_only(std::vector<Head> heads, int64_t pixels, int64_t classes) {
@@ -313,5 +312,4 @@ TEST_F(Heads, WritingToTheStateChangesTheAnswers) {
   EXPECT_TRUE(same_bits(network.forward(images_).logits.front(), torch::full({2, 4}, 7.0F)));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::network_test

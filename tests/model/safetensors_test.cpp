@@ -8,8 +8,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::safetensors_test {
 
 namespace fs = std::filesystem;
 
@@ -206,5 +205,4 @@ TEST_F(Safetensors, SurvivesDamage) {
   EXPECT_GT(refused, whole.size() * 4);  // the rest changes a name, a text or a number
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::safetensors_test

@@ -6,8 +6,7 @@
 
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::state_test {
 
 std::shared_ptr<const Model> model_of(const std::string& name, std::vector<Head> heads = {Head{}}) {
   return make_model(make_architecture(name, {3, 32, 32}), std::move(heads), 10);
@@ -173,5 +172,4 @@ TEST(MakeEtf, PointsAnywhereWhereThereIsNoSimplex) {
   EXPECT_LT(weight.mm(weight.t()).triu(1).max().item<double>(), 0.999);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::state_test

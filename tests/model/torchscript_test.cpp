@@ -7,8 +7,7 @@
 #include "fedgrab/model/network.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::torchscript_test {
 
 torch::Tensor random_numbers(at::IntArrayRef shape, uint32_t stream) {
   auto values = torch::empty(shape);
@@ -82,5 +81,4 @@ TEST(TorchScriptFile, StaysAsItWasWhenTrainingGoesOn) {
   EXPECT_GT(module.forward({torch::ones({1, 1, 8, 8})}).toTensor().abs().max().item<double>(), 0);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::torchscript_test

@@ -10,8 +10,7 @@
 #include "fedgrab/model/safetensors.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::balancer_test {
 
 using nlohmann::json;
 
@@ -593,5 +592,4 @@ TEST(BalancedObjective, ReadsItsParametersFromTheConfiguration) {
   expect_error(Fault::usage, [&] { config.set_text("objective.sgb.form", "tanh"); }, {"objective.sgb.form", "tanh"});
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::balancer_test

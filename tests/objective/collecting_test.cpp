@@ -4,8 +4,7 @@
 #include "fedgrab/objective/balancer.h"
 #include "fedgrab/objective/objective.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::collecting_test {
 
 LogitBatch some_batch(double shift) {
   LogitBatch batch;
@@ -58,5 +57,4 @@ TEST(Collecting, ASlotWithoutSamplesCollectsNothing) {
   EXPECT_EQ(memory.at("collected.negative")[1].sum().item<double>(), 0);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::collecting_test

@@ -9,8 +9,7 @@
 
 #include "fedgrab/objective/objective.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::gradient_memory_losses_test {
 
 using Params = std::map<std::string, double>;
 
@@ -361,5 +360,4 @@ TEST_F(Seesaw, CountsTheBatchItIsGiven) {
   EXPECT_NEAR(gradient[0][1].item<double>(), 0.1 / 1.1 / 10, 1e-7);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::gradient_memory_losses_test

@@ -7,8 +7,7 @@
 
 #include "fedgrab/objective/objective.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::local_losses_test {
 
 using Formula = torch::Tensor (*)(const torch::Tensor& z, const LogitBatch& batch);
 
@@ -198,5 +197,4 @@ TEST(Gcl, DrawsItsCloudFromTheRandomsOfEachSlot) {
   EXPECT_TRUE(torch::equal(drawn, (*gcl)(both, memory).gradient));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::local_losses_test

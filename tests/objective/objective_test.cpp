@@ -7,8 +7,7 @@
 
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::objective_test {
 
 using Rule = LogitLoss (*)(const LogitBatch&);
 
@@ -219,5 +218,4 @@ TEST(Uniform, TakesNumbersDrawnAlready) {
   EXPECT_TRUE(torch::equal(uniform(batch, 4), batch.uniforms.narrow(-1, 0, 4)));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::objective_test

@@ -4,8 +4,7 @@
 
 #include <cmath>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::prior_test {
 
 void expect_values(const torch::Tensor& tensor, const std::vector<double>& expected) {
   ASSERT_EQ(tensor.numel(), static_cast<int64_t>(expected.size()));
@@ -115,5 +114,4 @@ TEST(PriorScore, OfAnEmptyTailMissesNothing) {
   EXPECT_NEAR(score.l2, std::sqrt(0.5), 1e-12);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::prior_test

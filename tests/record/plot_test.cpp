@@ -4,8 +4,7 @@
 
 #include <limits>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::plot_test {
 
 size_t count(const std::string& text, const std::string& part) {
   size_t found = 0;
@@ -55,5 +54,4 @@ TEST(Plot, WhatIsEqualEverywhereOrMissingIsStillAPicture) {
   EXPECT_EQ(plot_csv({empty}), "panel,series,x,y,band\n");
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::plot_test

@@ -4,8 +4,7 @@
 
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::run_directory_test {
 
 std::string line(int64_t round) { return to_json(RoundRecord{.round = round}).dump() + "\n"; }
 
@@ -74,5 +73,4 @@ TEST_F(RunDirectoryTest, PassesOverFilesThatAreNoCheckpoints) {
   EXPECT_EQ(directory_.checkpoint_rounds(), (std::vector<int64_t>{5}));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::run_directory_test

@@ -4,8 +4,7 @@
 
 #include <set>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::schema_test {
 
 std::set<std::string> keys(const Json& json) {
   std::set<std::string> names;
@@ -124,5 +123,4 @@ TEST(SummaryJson, HasTheKeysScriptsRelyOn) {
   EXPECT_EQ(to_json(summary)["few_reached_0.55"], 9);
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::schema_test

@@ -4,8 +4,7 @@
 
 #include <stdexcept>
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::table_test {
 
 Table accuracies() {
   Table table({{"method", Align::left}, {"all"}, {"few"}});
@@ -75,5 +74,4 @@ TEST(MeanStd, OfOneValueThereIsNoDeviation) {
   EXPECT_EQ(mean_std({0.25, 0.75}), "0.500 ± 0.354");
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::table_test

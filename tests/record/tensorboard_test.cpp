@@ -10,8 +10,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::tensorboard_test {
 
 namespace fs = std::filesystem;
 using namespace std::string_literals;
@@ -137,5 +136,4 @@ TEST_F(TensorBoard, SaysWhichFileCannotBeWritten) {
   }
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::tensorboard_test

@@ -4,8 +4,7 @@
 
 #include "report/thinning.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::report_data_test {
 
 Run long_run(int64_t rounds) {
   Run run{.name = "a", .rounds = rounds};
@@ -45,5 +44,4 @@ TEST(ReportData, LeavesOutWhatIsNotRecorded) {
     EXPECT_FALSE(run.contains(key)) << key;
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::report_data_test

@@ -10,8 +10,7 @@
 #include "fedgrab/report/run_table.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab {
-namespace {
+namespace fedgrab::run_test {
 
 namespace fs = std::filesystem;
 
@@ -150,5 +149,4 @@ TEST_F(Runs, OfOneExperimentDifferInTheSeedAlone) {
   EXPECT_EQ(names, (std::vector<std::string>{"m, train.lr 0.1", "m, train.lr 0.1", "m, train.lr 0.2"}));
 }
 
-}  // namespace
-}  // namespace fedgrab
+}  // namespace fedgrab::run_test
