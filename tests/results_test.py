@@ -41,6 +41,16 @@ def last_ten(curve, group):
     return statistics.fmean(float(row[group]) for row in curve[-10:])
 
 
+def derived(curve):
+    """What a table may say of one run besides its last ten evaluations: column, number, how far rounding may take it."""
+    best = max(curve, key=lambda row: float(row["all"]))
+    reached = [int(row["round"]) for row in curve if row["few"] and float(row["few"]) >= 0.55]
+    hits = [float(row["tail_hit"]) for row in curve if int(row["round"]) > 20 and row.get("tail_hit")]
+    yield "best All / Few (round)", [float(best["all"]), float(best["few"] or 0), int(best["round"])], 0.0006
+    yield "first round with Few 0.55", reached[:1], 0
+    yield "tail hits", [statistics.fmean(hits)] if hits else [], 0.0051
+
+
 def faults_of_table(folder):
     rows, curves = read_csv(folder / "table.csv"), curves_by_run(folder)
     if cells_of_markdown((folder / "table.md").read_text()) != rows:
@@ -61,6 +71,10 @@ def faults_of_table(folder):
             mean = statistics.fmean(last_ten(curve, group) for curve in own)
             if abs(float(row[title].split()[0]) - mean) > 0.0006:  # three digits of a mean of four
                 yield f"{folder.name}: {row['runs']} {title} is {row[title]}, its curves say {mean:.4f}"
+        for title, numbers, within in derived(own[0]) if len(own) == 1 else ():
+            shown = [float(number) for number in re.findall(r"[\d.]+", row.get(title, ""))]
+            if title in row and (len(shown) != len(numbers) or any(abs(a - b) > within for a, b in zip(shown, numbers))):
+                yield f"{folder.name}: {row['runs']} {title} is {row[title]}, its curve says {numbers}"
 
 
 def faults_of_folder(folder):
@@ -148,6 +162,17 @@ class Check(unittest.TestCase):
                 faults = faults_of(self.tree)
                 self.assertTrue(any(says in fault for fault in faults), faults)
                 self.write(name, kept)
+
+    def test_what_is_derived(self):
+        rows = [f"fedavg-seed1,{number},0.5,,,{few},{hit}\n" for number, few, hit in ((10, 0.5, 0), (20, 0.54, 0), (30, 0.55, 1), (40, 0.56, 0.5))]
+        self.write("README.md", "")
+        self.write("results/table1/curves.csv", "run,round,all,many,med,few,tail_hit\n" + "".join(rows))
+        for first, hits, sound in (("30", "0.75", True), ("20", "0.75", False), ("–", "0.75", False), ("30", "0.50", False)):
+            with self.subTest(first=first, hits=hits):
+                self.write("results/table1/table.csv", f"All,first round with Few 0.55,tail hits,seeds,runs\n0.500,{first},{hits},1/1,fedavg\n")
+                self.write("results/table1/table.md", "| All | first round with Few 0.55 | tail hits | seeds | runs |\n| - | - | - | - | - |\n"
+                           f"| 0.500 | {first} | {hits} | 1/1 | fedavg |\n")
+                self.assertEqual(sound, not faults_of(self.tree), faults_of(self.tree))
 
     def test_a_number_that_nobody_measured(self):
         for name in ("results/table1/table.csv", "results/table1/table.md"):

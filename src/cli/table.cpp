@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "commands.h"
+#include "fedgrab/core/progress.h"
 #include "fedgrab/report/run_table.h"
 
 namespace fedgrab::cli {
@@ -13,6 +16,11 @@ struct TableFlags {
 
 void print(const TableFlags& flags) {
   const auto runs = read_runs(flags.folders);
+  const auto unfinished =
+      std::count_if(runs.begin(), runs.end(), [](const Run& run) { return run.state != RunState::finished; });
+  if (unfinished > 0)
+    warn(fmt::format("{} of {} runs {} not ended; the numbers are of those that have, but for rows with 0 of N",
+                     unfinished, runs.size(), unfinished == 1 ? "has" : "have"));
   fmt::print("{}", flags.latex      ? run_table(runs).to_latex()
                    : flags.markdown ? run_table(runs).to_markdown()
                    : flags.csv      ? run_numbers(runs).to_csv()

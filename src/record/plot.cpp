@@ -15,16 +15,20 @@ namespace {
 
 constexpr double wide = 640, narrow = 460, panel_height = 320, left = 64, right = 18, top = 10, bottom = 48;
 constexpr double title_height = 34, legend_row = 22, letter = 6.6, margin = 12;
+constexpr double slant = 28 * 3.14159265358979 / 180;
 
-/// Okabe and Ito's colours without the yellow, which white swallows; after these seven the lines are dashed.
+/// Okabe and Ito's colours without the yellow, which white swallows; after these seven lines are dashed, bars outlined.
 struct Look {
   const char* colour;
   const char* dash;
+  double opacity;
 };
 Look look_of(size_t series) {
   static constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333"};
   static constexpr std::array dashes{"", "7 4", "2 3"};
-  return {colours[series % colours.size()], dashes[series / colours.size() % dashes.size()]};
+  static constexpr std::array opacities{1.0, 0.25, 0.0};
+  const size_t again = series / colours.size() % dashes.size();
+  return {colours[series % colours.size()], dashes[again], opacities[again]};
 }
 
 double width_of(const std::string& text) { return letter * static_cast<double>(display_width(text)); }
@@ -76,6 +80,7 @@ double band_at(const Series& series, size_t i) {
 class PanelPicture {
  public:
   PanelPicture(const Panel& panel, double width) : panel_(panel), width_(width), bars_(!panel.categories.empty()) {
+    make_room_for_names();
     double x_low = std::numeric_limits<double>::infinity(), x_high = -x_low, y_low = x_low, y_high = -x_low;
     bool whole = true;
     for (const auto& series : panel.series)
@@ -92,6 +97,7 @@ class PanelPicture {
     if (bars_) {
       y_low = std::min(y_low, 0.0);
       y_high = std::max(y_high, 0.0);
+      if (y_low == y_high) y_high = 1;  // nothing but zeros
     }
     x_ = Scale::around(x_low, x_high, 6);
     if (whole) x_.step = std::max(x_.step, 1.0);
@@ -100,10 +106,13 @@ class PanelPicture {
     y_ = Scale::around(y_low, y_high, 5);
   }
 
+  /// What its names need below the height that every panel has.
+  double extra_height() const { return extra_height_; }
+
   std::string svg() const {
     if (empty_)
       return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"#777\">not run</text>\n",
-                         left + plot_width() / 2, top + plot_height() / 2);
+                         left_ + plot_width() / 2, top + plot_height() / 2);
     std::string text = axes();
     for (size_t i = 0; i < panel_.series.size(); ++i) text += bars_ ? bars(i) : band(i);
     if (!bars_)
@@ -112,22 +121,31 @@ class PanelPicture {
   }
 
  private:
-  double plot_width() const { return width_ - left - right; }
+  double plot_width() const { return width_ - left_ - right; }
+  double room() const { return plot_width() / static_cast<double>(panel_.categories.size()); }
+  /// Names too long to stand side by side are slanted and need room below, the first of them to the left as well.
+  void make_room_for_names() {
+    for (const auto& name : panel_.categories) longest_ = std::max(longest_, width_of(name) + letter);
+    slanted_ = bars_ && longest_ > room();
+    if (!slanted_) return;
+    extra_height_ = std::max(0.0, longest_ * std::sin(slant) + 22 - bottom);
+    left_ += std::clamp(width_of(panel_.categories.front()) * std::cos(slant) - left - room() / 2, 0.0, width_ / 3);
+  }
   static double plot_height() { return panel_height - top - bottom; }
   double within(double y) const { return panel_.share ? std::clamp(y, 0.0, 1.0) : y; }
   double lower(const Series& series, size_t i) const { return within(series.y[i] - band_at(series, i)); }
   double upper(const Series& series, size_t i) const { return within(series.y[i] + band_at(series, i)); }
   double px(double x) const {
-    if (bars_) return left + plot_width() * (x + 0.5) / static_cast<double>(panel_.categories.size());
-    return left + plot_width() * x_.share(x);
+    if (bars_) return left_ + plot_width() * (x + 0.5) / static_cast<double>(panel_.categories.size());
+    return left_ + plot_width() * x_.share(x);
   }
   double py(double y) const { return top + plot_height() * (1 - y_.share(y)); }
 
   std::string axes() const {
     std::string grid, labels;
     for (const double tick : y_.ticks()) {
-      grid += fmt::format("M{:.1f} {:.1f}h{:.1f}", left, py(tick), plot_width());
-      labels += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n", left - 6,
+      grid += fmt::format("M{:.1f} {:.1f}h{:.1f}", left_, py(tick), plot_width());
+      labels += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n", left_ - 6,
                             py(tick) + 4, tick);
     }
     std::string text = fmt::format("<path d=\"{}\" stroke=\"#e3e3e3\"/>\n{}", grid, labels);
@@ -135,10 +153,10 @@ class PanelPicture {
     // Zero is worth a line of its own where values fall on both sides of it.
     const double base = y_.low < 0 && y_.high > 0 ? py(0) : top + plot_height();
     text += fmt::format("<path d=\"M{:.1f} {:.1f}v{:.1f}M{:.1f} {:.1f}h{:.1f}\" stroke=\"#777\" fill=\"none\"/>\n",
-                        left, top, plot_height(), left, base, plot_width());
+                        left_, top, plot_height(), left_, base, plot_width());
     if (!bars_)  // the names of categories speak for themselves
-      text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", left + plot_width() / 2,
-                          panel_height - 6, escape_svg(panel_.x_label));
+      text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+                          left_ + plot_width() / 2, panel_height - 6, escape_svg(panel_.x_label));
     return text + fmt::format("<text transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
                               top + plot_height() / 2, escape_svg(panel_.y_label));
   }
@@ -156,34 +174,31 @@ class PanelPicture {
 
   /// Every n-th name, so that neighbours do not run into each other.
   std::string category_labels() const {
-    const double room = plot_width() / static_cast<double>(panel_.categories.size());
-    double longest = 0;
-    for (const auto& name : panel_.categories) longest = std::max(longest, width_of(name) + letter);
-    const bool slanted = longest > room;
-    const auto step = static_cast<size_t>(std::max(1.0, std::ceil((slanted ? 14 : longest) / room)));
+    const auto step = static_cast<size_t>(std::max(1.0, std::ceil((slanted_ ? 14 : longest_) / room())));
     std::string text;
     for (size_t i = 0; i < panel_.categories.size(); i += step)
-      text += fmt::format("<text transform=\"translate({:.1f} {:.1f}){}\" text-anchor=\"{}\">{}</text>\n",
-                          px(static_cast<double>(i)), top + plot_height() + (slanted ? 12 : 17),
-                          slanted ? " rotate(-28)" : "", slanted ? "end" : "middle", escape_svg(panel_.categories[i]));
+      text +=
+          fmt::format("<text transform=\"translate({:.1f} {:.1f}){}\" text-anchor=\"{}\">{}</text>\n",
+                      px(static_cast<double>(i)), top + plot_height() + (slanted_ ? 12 : 17),
+                      slanted_ ? " rotate(-28)" : "", slanted_ ? "end" : "middle", escape_svg(panel_.categories[i]));
     return text;
   }
 
   std::string bars(size_t index) const {
     const auto& series = panel_.series[index];
-    const double room = plot_width() / static_cast<double>(panel_.categories.size()) * 0.8;
-    const double width = room / static_cast<double>(panel_.series.size());
+    const double group = room() * 0.8, width = group / static_cast<double>(panel_.series.size());
     std::string shapes, whiskers;
     for (size_t i = 0; i < series.y.size(); ++i) {
       if (!drawable(series, i)) continue;
-      const double x = px(series.x[i]) - room / 2 + width * static_cast<double>(index);
+      const double x = px(series.x[i]) - group / 2 + width * static_cast<double>(index);
       const double from = py(std::max(series.y[i], 0.0)), to = py(std::min(series.y[i], 0.0));
       shapes += fmt::format("M{:.1f} {:.1f}h{:.1f}v{:.1f}h-{:.1f}z", x, from, width, to - from, width);
       if (band_at(series, i) > 0)
         whiskers += fmt::format("M{:.1f} {:.1f}V{:.1f}", x + width / 2, py(lower(series, i)), py(upper(series, i)));
     }
-    return fmt::format("<path fill=\"{}\" d=\"{}\"/>\n<path stroke=\"#333\" d=\"{}\"/>\n", look_of(index).colour,
-                       shapes, whiskers);
+    return fmt::format(
+        "<path fill=\"{0}\" fill-opacity=\"{1}\" stroke=\"{0}\" d=\"{2}\"/>\n<path stroke=\"#333\" d=\"{3}\"/>\n",
+        look_of(index).colour, look_of(index).opacity, shapes, whiskers);
   }
 
   std::string band(size_t index) const {
@@ -216,13 +231,13 @@ class PanelPicture {
   }
 
   const Panel& panel_;
-  double width_;
-  bool bars_, empty_ = false;
+  double width_, left_ = left, extra_height_ = 0, longest_ = 0;
+  bool bars_, slanted_ = false, empty_ = false;
   Scale x_, y_;
 };
 
 /// The names of the series, wrapped at `width`; `height` is set to what it takes.
-std::string legend(const std::vector<Series>& series, double width, double& height) {
+std::string legend(const std::vector<Series>& series, bool bars, double width, double& height) {
   std::string text;
   double x = left, y = title_height + 14;
   for (size_t i = 0; i < series.size(); ++i) {
@@ -231,10 +246,15 @@ std::string legend(const std::vector<Series>& series, double width, double& heig
       x = left;
       y += legend_row;
     }
-    text += fmt::format(
-        "<path stroke=\"{}\" stroke-width=\"4\" stroke-dasharray=\"{}\" d=\"M{:.1f} {:.1f}h24\"/>\n"
-        "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-        look_of(i).colour, look_of(i).dash, x, y - 4, x + 30, y, escape_svg(series[i].name));
+    const auto [colour, dash, opacity] = look_of(i);
+    text +=
+        bars ? fmt::format(
+                   "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"24\" height=\"6\" fill=\"{}\" fill-opacity=\"{}\" "
+                   "stroke=\"{}\"/>\n",
+                   x, y - 7, colour, opacity, colour)
+             : fmt::format("<path stroke=\"{}\" stroke-width=\"4\" stroke-dasharray=\"{}\" d=\"M{:.1f} {:.1f}h24\"/>\n",
+                           colour, dash, x, y - 4);
+    text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x + 30, y, escape_svg(series[i].name));
     x += wanted;
   }
   height = y + 14;
@@ -249,18 +269,24 @@ std::string plot(const std::string& title, const std::vector<Panel>& panels) {
                                 left + 9 * static_cast<double>(display_width(title)) + margin);
   const double each = width / count;
   double panels_top = title_height;
-  const std::string names = legend(panels.empty() ? std::vector<Series>{} : panels.front().series, width, panels_top);
-  const double height = panels_top + panel_height + margin;
-  std::string text = fmt::format(
+  const bool bars = !panels.empty() && !panels.front().categories.empty();
+  const std::string names =
+      legend(panels.empty() ? std::vector<Series>{} : panels.front().series, bars, width, panels_top);
+  std::string pictures;
+  double extra = 0;
+  for (size_t i = 0; i < panels.size(); ++i) {
+    const PanelPicture picture(panels[i], each);
+    extra = std::max(extra, picture.extra_height());
+    pictures += fmt::format("<g transform=\"translate({:.0f} {:.0f})\">\n{}</g>\n", each * static_cast<double>(i),
+                            panels_top, picture.svg());
+  }
+  const double height = panels_top + panel_height + extra + margin;
+  return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
       "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#fff\"/>\n"
-      "<text x=\"{2:.0f}\" y=\"24\" font-size=\"15\" font-weight=\"bold\">{3}</text>\n{4}",
-      width, height, left, escape_svg(title), names);
-  for (size_t i = 0; i < panels.size(); ++i)
-    text += fmt::format("<g transform=\"translate({:.0f} {:.0f})\">\n{}</g>\n", each * static_cast<double>(i),
-                        panels_top, PanelPicture(panels[i], each).svg());
-  return text + "</svg>\n";
+      "<text x=\"{2:.0f}\" y=\"24\" font-size=\"15\" font-weight=\"bold\">{3}</text>\n{4}{5}</svg>\n",
+      width, height, left, escape_svg(title), names, pictures);
 }
 
 std::string plot_csv(const std::vector<Panel>& panels) {

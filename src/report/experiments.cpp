@@ -8,11 +8,11 @@
 namespace fedgrab {
 namespace {
 
-const std::string method_key = "method.name", seed_key = "train.seed";
+const std::string method_key = "method.name", seed_key = "train.seed", unknown = "–";
 
 std::string value_of(const Run& run, const std::string& key) {
   const auto found = run.config.find(key);
-  return found == run.config.end() ? "–" : found->second;
+  return found == run.config.end() ? unknown : found->second;
 }
 
 /// How a run was executed and recorded is no part of the experiment.
@@ -35,6 +35,12 @@ std::vector<std::string> differing_keys(std::span<const Run> runs) {
   return {keys.begin(), keys.end()};
 }
 
+bool repeats_a_seed(std::span<const Run> runs, const Experiment& experiment, size_t run) {
+  const std::string seed = value_of(runs[run], seed_key);
+  return seed != unknown && std::any_of(experiment.runs.begin(), experiment.runs.end(),
+                                        [&](size_t other) { return value_of(runs[other], seed_key) == seed; });
+}
+
 }  // namespace
 
 std::string Experiments::name(const Experiment& experiment) const {
@@ -49,8 +55,13 @@ Experiments experiments_of(std::span<const Run> runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     std::vector<std::string> values;
     for (const auto& key : experiments.keys) values.push_back(value_of(runs[i], key));
-    auto found = std::find_if(experiments.all.begin(), experiments.all.end(),
-                              [&](const Experiment& known) { return known.values == values; });
+    const auto place = [&] {
+      return std::find_if(experiments.all.begin(), experiments.all.end(),
+                          [&](const Experiment& known) { return known.values == values; });
+    };
+    auto found = place();
+    for (int copy = 2; found != experiments.all.end() && repeats_a_seed(runs, *found, i); found = place())
+      values.front() = fmt::format("{} ({})", value_of(runs[i], method_key), copy++);
     if (found == experiments.all.end()) found = experiments.all.insert(found, {values, {}});
     found->runs.push_back(i);
   }

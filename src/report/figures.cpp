@@ -11,6 +11,8 @@
 #include "fedgrab/data/partition.h"
 #include "fedgrab/record/heat_map.h"
 #include "fedgrab/record/plot.h"
+#include "fedgrab/record/table.h"
+#include "fedgrab/report/experiments.h"
 #include "numbers.h"
 #include "thinning.h"
 
@@ -35,50 +37,92 @@ std::vector<std::string> file_names(std::span<const Run> runs) {
   return names;
 }
 
-Series over_rounds(const std::string& name, const Run& run, const Number& number) {
-  Series series{name, {}, {}};
-  for (const auto& record : run.records)
-    if (const auto value = number(record)) {
-      series.x.push_back(static_cast<double>(record.round));
-      series.y.push_back(*value);
-    }
+/// What has a line or a colour of its own: the seeds of an experiment together, or a run where none was repeated.
+struct Shown {
+  std::string name;
+  std::vector<const Run*> runs;
+};
+std::vector<Shown> shown_of(std::span<const Run> runs) {
+  const Experiments experiments = experiments_of(runs);
+  const bool repeated = experiments.all.size() < runs.size();
+  std::vector<Shown> all;
+  for (const auto& experiment : experiments.all) {
+    Shown& shown = all.emplace_back();
+    for (const size_t i : experiment.runs) shown.runs.push_back(&runs[i]);
+    shown.name = repeated ? experiments.name(experiment) : shown.runs.front()->name;
+  }
+  return all;
+}
+
+/// Mean and, of several, deviation.
+void add_point(Series& series, double x, const std::vector<double>& values) {
+  series.x.push_back(x);
+  series.y.push_back(mean_of(values));
+  if (values.size() > 1) series.band.push_back(deviation_of(values));
+}
+
+/// At the rounds that all of its runs have.
+Series over_rounds(const Shown& shown, const Number& number) {
+  std::map<int64_t, std::vector<double>> values;
+  for (const auto* run : shown.runs)
+    for (const auto& record : run->records)
+      if (const auto value = number(record)) values[record.round].push_back(*value);
+  Series series{shown.name, {}, {}};
+  for (const auto& [round, of_runs] : values)
+    if (of_runs.size() == shown.runs.size()) add_point(series, static_cast<double>(round), of_runs);
   return series;
 }
 
-/// Every run has its series, so that panels and their one legend agree on the colours.
-Panel by_run(std::span<const Run> runs, const std::string& label, bool share, const Number& number) {
+/// Everything has its series, so that panels and their one legend agree on the colours.
+Panel by_round(const std::vector<Shown>& all, const std::string& label, bool share, const Number& number) {
   Panel panel{.x_label = "round", .y_label = label, .share = share};
-  for (const auto& run : runs) panel.series.push_back(over_rounds(run.name, run, number));
+  for (const auto& shown : all) panel.series.push_back(over_rounds(shown, number));
   return panel;
 }
 
-std::string accuracy(std::span<const Run> runs) {
+std::string accuracy(const std::vector<Shown>& all) {
   return plot("Accuracy by round",
-              {by_run(runs, "All", true, of_accuracy([](const Accuracy& a) { return std::optional(a.all); })),
-               by_run(runs, "Many", true, of_accuracy([](const Accuracy& a) { return a.many; })),
-               by_run(runs, "Med", true, of_accuracy([](const Accuracy& a) { return a.med; })),
-               by_run(runs, "Few", true, of_accuracy([](const Accuracy& a) { return a.few; }))});
+              {by_round(all, "All", true, of_accuracy([](const Accuracy& a) { return std::optional(a.all); })),
+               by_round(all, "Many", true, of_accuracy([](const Accuracy& a) { return a.many; })),
+               by_round(all, "Med", true, of_accuracy([](const Accuracy& a) { return a.med; })),
+               by_round(all, "Few", true, of_accuracy([](const Accuracy& a) { return a.few; }))});
 }
 
-/// A run that never reaches it has no bar.
-std::string rounds_to_target(std::span<const Run> runs) {
+bool reaches_target(const Run& run) { return run.summary && run.summary->few_round; }
+
+/// Over the seeds that reach it. What never does has no bar.
+std::string rounds_to_target(const std::vector<Shown>& all) {
   Panel panel{.y_label = "round", .series = {{"first round with Few at 0.55", {}, {}}}};
-  for (const auto& run : runs) {
-    const int64_t reached = run.summary ? run.summary->few_round.value_or(0) : 0;
-    panel.series.front().x.push_back(static_cast<double>(panel.categories.size()));
-    panel.series.front().y.push_back(static_cast<double>(reached));
-    panel.categories.push_back(reached > 0 ? run.name : run.name + " (never)");
+  for (const auto& shown : all) {
+    std::vector<double> rounds;
+    for (const auto* run : shown.runs)
+      if (reaches_target(*run)) rounds.push_back(static_cast<double>(*run->summary->few_round));
+    if (!rounds.empty()) {
+      Series& series = panel.series.front();
+      series.x.push_back(static_cast<double>(panel.categories.size()));
+      series.y.push_back(mean_of(rounds));
+      series.band.push_back(deviation_of(rounds));
+    }
+    panel.categories.push_back(shown.name + (rounds.empty() ? " (never)"
+                                             : rounds.size() < shown.runs.size()
+                                                 ? fmt::format(" ({} of {})", rounds.size(), shown.runs.size())
+                                                 : ""));
   }
   return plot("Rounds to the target", {panel});
 }
 
-std::string prior_scores(std::span<const Run> runs) {
+bool has_prior(const Run& run) {
+  return std::any_of(run.records.begin(), run.records.end(), [](const auto& r) { return r.prior.has_value(); });
+}
+
+std::string prior_scores(std::vector<Shown> all) {
+  std::erase_if(all, [](const Shown& shown) { return !has_prior(*shown.runs.front()); });
   const auto of = [](auto pick) {
     return [pick](const RoundRecord& r) { return r.prior ? std::optional(pick(*r.prior)) : std::nullopt; };
   };
   return plot("The prior over rounds",
-              {by_run(runs, "distance to the truth (L2)", false, of([](const PriorRecord& p) { return p.l2; })),
-               by_run(runs, "share of Few found", true, of([](const PriorRecord& p) { return p.tail_hit; }))});
+              {by_round(all, "distance to the truth (L2)", false, of([](const PriorRecord& p) { return p.l2; })),
+               by_round(all, "share of Few found", true, of([](const PriorRecord& p) { return p.tail_hit; }))});
 }
 
 std::vector<std::string> names_by_size(const Run& run) {
@@ -97,11 +141,20 @@ Series by_class(const std::string& name, const Run& run, const std::vector<doubl
 }
 
 /// Runs on the classes of the first one, from common to rare.
-std::string per_class(std::span<const Run> runs, const Run& first) {
+std::string per_class(const std::vector<Shown>& all, const Run& first) {
   Panel panel{.y_label = "accuracy", .categories = names_by_size(first), .share = true};
-  for (const auto& run : runs)
-    if (run.summary && run.population && run.population->class_names == first.population->class_names)
-      panel.series.push_back(by_class(run.name, run, run.summary->last.per_class));
+  for (const auto& shown : all) {
+    Series series{shown.name, {}, {}};
+    for (const size_t c : first.classes_by_size()) {
+      std::vector<double> values;
+      for (const auto* run : shown.runs)
+        if (run->summary && run->population && run->population->class_names == first.population->class_names &&
+            c < run->summary->last.per_class.size())
+          values.push_back(run->summary->last.per_class[c]);
+      if (!values.empty()) add_point(series, static_cast<double>(series.x.size()), values);
+    }
+    if (!series.x.empty()) panel.series.push_back(series);
+  }
   return plot("Accuracy of each class, from common to rare", {panel});
 }
 
@@ -203,35 +256,33 @@ std::string prior(const Run& run, const PriorRecord& prior) {
 
 using Total = std::function<double(const RoundRecord&)>;
 
-/// Sums over all rounds, a group of bars per run.
-std::string totals(const std::string& title, const std::string& label, std::span<const Run> runs,
+/// Sums over all rounds, of several seeds their mean, a group of bars each.
+std::string totals(const std::string& title, const std::string& label, const std::vector<Shown>& all,
                    const std::vector<std::pair<std::string, Total>>& parts) {
   Panel panel{.y_label = label};
-  for (const auto& run : runs) panel.categories.push_back(run.name);
+  for (const auto& shown : all) panel.categories.push_back(shown.name);
   for (const auto& [name, total] : parts) {
     Series series{name, {}, {}};
-    for (const auto& run : runs) {
-      series.x.push_back(static_cast<double>(series.x.size()));
-      series.y.push_back(std::accumulate(run.records.begin(), run.records.end(), 0.0,
-                                         [&](double sum, const RoundRecord& r) { return sum + total(r); }));
+    for (const auto& shown : all) {
+      std::vector<double> sums;
+      for (const auto* run : shown.runs)
+        sums.push_back(std::accumulate(run->records.begin(), run->records.end(), 0.0,
+                                       [&](double sum, const RoundRecord& r) { return sum + total(r); }));
+      add_point(series, static_cast<double>(series.x.size()), sums);
     }
     panel.series.push_back(series);
   }
   return plot(title, {panel});
 }
 
-std::string phases(std::span<const Run> runs) {
+std::string phases(const std::vector<Shown>& all) {
   std::vector<std::pair<std::string, Total>> parts;
   for (const std::string phase : {"train", "aggregate", "evaluate"})
     parts.emplace_back(phase, [phase](const RoundRecord& r) {
       const auto found = r.phase_seconds.find(phase);
       return found == r.phase_seconds.end() ? 0 : found->second;
     });
-  return totals("Time by phase", "seconds", runs, parts);
-}
-
-bool has_prior(const Run& run) {
-  return std::any_of(run.records.begin(), run.records.end(), [](const auto& r) { return r.prior.has_value(); });
+  return totals("Time by phase", "seconds", all, parts);
 }
 
 void add_details(const Run& run, const std::string& name, std::map<std::string, std::string>& files) {
@@ -257,27 +308,28 @@ void add_details(const Run& run, const std::string& name, std::map<std::string, 
 
 std::map<std::string, std::string> figures(std::span<const Run> runs) {
   std::map<std::string, std::string> files;
+  const auto all = shown_of(runs);
   const auto evaluated = std::find_if(runs.begin(), runs.end(), [](const Run& r) { return r.summary && r.population; });
   if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return r.summary.has_value(); })) {
-    files["accuracy.svg"] = accuracy(runs);
+    files["accuracy.svg"] = accuracy(all);
     files["macro_f1.svg"] =
         plot("Macro F1",
-             {by_run(runs, "macro F1", true, of_accuracy([](const Accuracy& a) { return std::optional(a.f1); }))});
+             {by_round(all, "macro F1", true, of_accuracy([](const Accuracy& a) { return std::optional(a.f1); }))});
     files["test_loss.svg"] =
-        plot("Test loss", {by_run(runs, "loss", false, [](const RoundRecord& r) { return r.test_loss; })});
-    files["rounds_to_target.svg"] = rounds_to_target(runs);
+        plot("Test loss", {by_round(all, "loss", false, [](const RoundRecord& r) { return r.test_loss; })});
   }
-  if (evaluated != runs.end()) files["per-class.svg"] = per_class(runs, *evaluated);
+  if (std::any_of(runs.begin(), runs.end(), reaches_target)) files["rounds_to_target.svg"] = rounds_to_target(all);
+  if (evaluated != runs.end()) files["per-class.svg"] = per_class(all, *evaluated);
   if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return !r.records.empty(); })) {
-    files["loss.svg"] = plot("Training loss",
-                             {by_run(runs, "loss", false, [](const RoundRecord& r) { return std::optional(r.loss); })});
+    files["loss.svg"] = plot(
+        "Training loss", {by_round(all, "loss", false, [](const RoundRecord& r) { return std::optional(r.loss); })});
     files["bytes.svg"] =
-        totals("Bytes sent", "MB", runs,
+        totals("Bytes sent", "MB", all,
                {{"to the server", [](const RoundRecord& r) { return static_cast<double>(r.bytes_up) / 1e6; }},
                 {"to the clients", [](const RoundRecord& r) { return static_cast<double>(r.bytes_down) / 1e6; }}});
-    files["phases.svg"] = phases(runs);
+    files["phases.svg"] = phases(all);
   }
-  if (std::any_of(runs.begin(), runs.end(), has_prior)) files["prior_scores.svg"] = prior_scores(runs);
+  if (std::any_of(runs.begin(), runs.end(), has_prior)) files["prior_scores.svg"] = prior_scores(all);
   const auto names = file_names(runs);
   for (size_t i = 0; i < runs.size(); ++i) add_details(runs[i], names[i], files);
   return files;

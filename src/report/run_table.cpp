@@ -2,17 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fedgrab/report/experiments.h"
 
 namespace fedgrab {
 
 namespace {
 
-/// The accuracies of an experiment's runs by group: All, Many, Med, Few.
-std::vector<std::vector<double>> accuracies(std::span<const Run> runs, const Experiment& experiment) {
-  std::vector<std::vector<double>> values(4);
+/// Those that have ended. Where none has, those that were evaluated: better a look at them than nothing.
+std::vector<size_t> counted(std::span<const Run> runs, const Experiment& experiment) {
+  std::vector<size_t> ended, evaluated;
   for (const size_t i : experiment.runs) {
-    if (!runs[i].summary) continue;
+    if (runs[i].summary) evaluated.push_back(i);
+    if (runs[i].summary && runs[i].state == RunState::finished) ended.push_back(i);
+  }
+  return ended.empty() ? evaluated : ended;
+}
+
+std::string runs_text(std::span<const Run> runs, const Experiment& experiment) {
+  const auto ended = std::count_if(experiment.runs.begin(), experiment.runs.end(),
+                                   [&](size_t i) { return runs[i].state == RunState::finished; });
+  const auto all = std::ssize(experiment.runs);
+  return ended == all ? fmt::format("{}", all) : fmt::format("{} of {}", ended, all);
+}
+
+/// The accuracies of some runs by group: All, Many, Med, Few.
+std::vector<std::vector<double>> accuracies(std::span<const Run> runs, const std::vector<size_t>& some) {
+  std::vector<std::vector<double>> values(4);
+  for (const size_t i : some) {
     const auto& a = runs[i].summary->mean_last_10;
     const std::optional<double> groups[] = {a.all, a.many, a.med, a.few};
     for (size_t g = 0; g < values.size(); ++g)
@@ -32,9 +50,9 @@ Table table_of(std::span<const Run> runs, const Cells& titles, Cells (*cells)(co
   Table table(columns);
   for (const auto& experiment : experiments.all) {
     auto row = experiment.values;
-    for (const auto& group : accuracies(runs, experiment))
+    for (const auto& group : accuracies(runs, counted(runs, experiment)))
       for (auto& cell : cells(group)) row.push_back(std::move(cell));
-    row.push_back(fmt::format("{}", experiment.runs.size()));
+    row.push_back(runs_text(runs, experiment));
     table.add_row(row);
   }
   return table;

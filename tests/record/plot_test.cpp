@@ -46,6 +46,29 @@ TEST(Plot, BarsStandOnZero) {
   EXPECT_EQ(plot_csv({bars}), "panel,series,x,y,band\nΔ,x,up,2,\nΔ,x,down,-1,\n");
 }
 
+double height_of(const std::string& svg) { return std::stod(svg.substr(svg.find(" height=\"") + 9)); }
+
+TEST(Plot, LongNamesOfBarsGetTheRoomTheyNeed) {
+  const auto bars = [](size_t letters) {
+    const std::string name(letters, 'x');
+    return plot("", {Panel{.y_label = "y", .series = {{"a", {0, 1, 2}, {1, 2, 3}}}, .categories = {name, name, name}}});
+  };
+  EXPECT_GT(height_of(bars(60)), height_of(bars(3)) + 60 * 6.6 * 0.45 - 48);
+}
+
+TEST(Plot, BarsOfManySeriesAreToldApart) {
+  Panel panel{.y_label = "y", .series = {}, .categories = {"x"}};
+  for (int i = 0; i < 14; ++i) panel.series.push_back({std::to_string(i), {0}, {1}});
+  const std::string svg = plot("", {panel});
+  EXPECT_EQ(count(svg, "fill=\"#0072b2\" fill-opacity=\"1\""), 2U) << "bar and legend";
+  EXPECT_EQ(count(svg, "fill=\"#0072b2\" fill-opacity=\"0.25\""), 2U);
+}
+
+TEST(Plot, BarsOfNothingButZerosStandOnTheAxis) {
+  EXPECT_EQ(plot("", {Panel{.y_label = "y", .series = {{"a", {0}, {0}}}, .categories = {"x"}}}).find(">-"),
+            std::string::npos);
+}
+
 TEST(Plot, WhatIsEqualEverywhereOrMissingIsStillAPicture) {
   const Panel flat{.x_label = "x", .y_label = "y", .series = {{"flat", {1}, {0.5}}}};
   EXPECT_NE(plot("", {flat}).find("<circle"), std::string::npos);

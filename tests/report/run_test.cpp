@@ -21,6 +21,11 @@ class Runs : public testing::Test {
     write_atomically(root_ / name / "config.toml", config);
     if (!metrics.empty()) write_atomically(root_ / name / "metrics.jsonl", metrics);
   }
+  void write_ended(const std::string& name, const std::string& config, const std::string& metrics) {
+    write(name, config, metrics);
+    write_atomically(root_ / name / "summary.json",
+                     R"({"class_names":[],"class_counts":[],"groups":{"many":[],"med":[],"few":[]}})");
+  }
   std::vector<std::string> names(const std::vector<fs::path>& folders) {
     std::vector<std::string> found;
     for (const auto& run : find_runs(folders)) found.push_back(run.name);
@@ -109,19 +114,44 @@ TEST_F(Runs, WhoseFilesDoNotFitTogetherAreNoRuns) {
   EXPECT_NE(error_of(classes("[9,1]", "[1]", "[[1,1]]"), three).find("metrics.jsonl"), std::string::npos);
 }
 
+std::string settings(int seed, const std::string& rest = "") {
+  return fmt::format("[method]\nname = \"m\"\n[train]\nseed = {}\n{}", seed, rest);
+}
+const std::string better_round = R"({"round":1,"acc":{"all":0.7,"many":0.9,"med":0.5,"few":0.1},"loss":1,"seconds":2})"
+                                 "\n";
+
 TEST_F(Runs, InATableSeedsAreOneRow) {
-  write("a", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.1\n", one_round);
-  write("b", "[method]\nname = \"m\"\n[train]\nseed = 2\nlr = 0.1\n", one_round);
-  write("c", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.2\n", one_round);
+  write_ended("a", settings(1, "lr = 0.1\n"), one_round);
+  write_ended("b", settings(2, "lr = 0.1\n"), one_round);
+  write_ended("c", settings(1, "lr = 0.2\n"), one_round);
   EXPECT_EQ(run_table(read_runs({root_})).to_csv(),
             "method,train.lr,All,Many,Med,Few,runs\n"
             "m,0.1,0.500 ± 0.000,0.900 ± 0.000,0.500 ± 0.000,0.100 ± 0.000,2\n"
             "m,0.2,0.500,0.900,0.500,0.100,1\n");
 }
 
+TEST_F(Runs, InATableTheEndedOnesCount) {
+  write_ended("a", settings(1), one_round);
+  write("b", settings(2), better_round);
+  write("c", settings(3));  // nothing evaluated yet
+  EXPECT_EQ(run_table(read_runs({root_})).to_csv(), "method,All,Many,Med,Few,runs\nm,0.500,0.900,0.500,0.100,1 of 3\n");
+  EXPECT_EQ(run_table(read_runs({root_ / "b", root_ / "c"})).to_csv(),
+            "method,All,Many,Med,Few,runs\nm,0.700,0.900,0.500,0.100,0 of 2\n");
+}
+
+TEST_F(Runs, OfTheSameSeedAreNotAveraged) {
+  for (const char* folder : {"x", "y"})
+    for (const int seed : {1, 2})
+      write_ended(fmt::format("{}/seed{}", folder, seed), settings(seed), seed == 1 ? one_round : better_round);
+  EXPECT_EQ(run_table(read_runs({root_})).to_csv(),
+            "method,All,Many,Med,Few,runs\n"
+            "m,0.600 ± 0.141,0.900 ± 0.000,0.500 ± 0.000,0.100 ± 0.000,2\n"
+            "m (2),0.600 ± 0.141,0.900 ± 0.000,0.500 ± 0.000,0.100 ± 0.000,2\n");
+}
+
 TEST_F(Runs, AsNumbersHaveTheirDeviationBesideThem) {
-  write("a", "[method]\nname = \"m\"\n[train]\nseed = 1\n", one_round);
-  write("b", "[method]\nname = \"m\"\n[train]\nseed = 2\n", one_round);
+  write_ended("a", settings(1), one_round);
+  write_ended("b", settings(2), one_round);
   EXPECT_EQ(run_numbers(read_runs({root_})).to_csv(),
             "method,All,All std,Many,Many std,Med,Med std,Few,Few std,runs\n"
             "m,0.50000,0.00000,0.90000,0.00000,0.50000,0.00000,0.10000,0.00000,2\n");
@@ -139,10 +169,21 @@ TEST_F(Runs, HaveFiguresUnderNamesOfTheirOwn) {
   for (const auto& [name, svg] : files) EXPECT_EQ(svg.find('\xff'), std::string::npos) << name;
 }
 
+TEST_F(Runs, HaveOneLineAnExperimentInFigures) {
+  write_ended("a", settings(1, "lr = 0.1\n"), one_round);
+  write_ended("b", settings(2, "lr = 0.1\n"), better_round);
+  write_ended("c", settings(1, "lr = 0.2\n"), one_round);
+  const auto files = figures(read_runs({root_}));
+  const std::string& svg = files.at("accuracy.svg");
+  EXPECT_NE(svg.find(">m, train.lr 0.1</text>"), std::string::npos);
+  EXPECT_EQ(svg.find(">a</text>"), std::string::npos);
+  EXPECT_FALSE(files.contains("rounds_to_target.svg")) << "none reaches it";
+}
+
 TEST_F(Runs, OfOneExperimentDifferInTheSeedAlone) {
-  write("a", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.1\n", one_round);
-  write("b", "[method]\nname = \"m\"\n[train]\nseed = 2\nlr = 0.1\n[engine]\nworkers = 2\n", one_round);
-  write("c", "[method]\nname = \"m\"\n[train]\nseed = 1\nlr = 0.2\n", one_round);
+  write("a", settings(1, "lr = 0.1\n"), one_round);
+  write("b", settings(2, "lr = 0.1\n[engine]\nworkers = 2\n"), one_round);
+  write("c", settings(1, "lr = 0.2\n"), one_round);
   const auto page = report_data(read_runs({root_}));
   std::vector<std::string> names;
   for (const auto& run : page["runs"]) names.push_back(run["experiment"]);

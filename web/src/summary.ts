@@ -53,10 +53,11 @@ function row_of_experiment(name: string, seeds: Run[], choice: Which): Cell[] {
     return { text: with_deviation && values.length > 1 ? `${text(mean)} ± ${text(deviation)}` : text(mean), value: mean };
   };
   const states = [...new Set(seeds.map((run) => run.state))].join(", ");
-  const done = seeds.reduce((sum, run) => sum + run.done, 0);
+  const range = (values: number[]) => [...new Set([Math.min(...values), Math.max(...values)])].join("–");
+  const done = seeds.map((run) => run.done);
   return [
     { text: name }, rows[0]![1]!, { text: `${states} × ${seeds.length}` },
-    { text: `${done}/${seeds.reduce((sum, run) => sum + run.rounds, 0)}`, value: done },
+    { text: `${range(done)}/${range(seeds.map((run) => run.rounds))}`, value: Math.min(...done) },
     ...[...groups, "f1"].map((_, i) => over_seeds(4 + i, share, true)), over_seeds(9, duration), over_seeds(10, bytes), over_seeds(11, bytes),
   ];
 }

@@ -1,4 +1,5 @@
-/// Runs that differ in nothing but the seed are one experiment.
+/// Runs that differ in nothing but the seed are one experiment. A seed that was run again is no further evidence: it
+/// begins another, "fedgrab (2)".
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-/// Runs side by side as a table for a paper: those that differ in nothing but the seed are one row, mean ± std.
+/// Runs side by side as a table for a paper: those that differ in nothing but the seed are one row, mean ± std over
+/// those that have ended; "0 of 2" where none has, and the numbers are of those under way.
 #pragma once
 
 #include <span>
