@@ -81,7 +81,8 @@ void run(const ReproduceFlags& flags, const CLI::App& command) {
   const auto what = find_reproduction(flags.name);
   try {
     const auto result = reproduce(what, options);
-    fmt::print("{}\n{}/{}: the results; the runs are in runs/ there\n", result.text, flags.out, what.name);
+    fmt::print("{}\n{}/{}: the results{}\n", result.text, flags.out, what.name,
+               what.view == "partition" ? "" : fmt::format("; {}/{}/runs: the runs", flags.out, what.runs));
     if (!result.failed.empty())
       throw Error(Fault::other, what.name, fmt::format("{} failed: {}", result.failed.size(), result.failed.front()));
   } catch (const Interrupted&) {

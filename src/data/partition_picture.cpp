@@ -85,8 +85,9 @@ size_t shade_of(int64_t count, int64_t largest) {
 
 class Picture {
  public:
-  Picture(const Table& table, const std::vector<std::string>& class_names)
-      : clients_(table.size()),
+  Picture(const Table& table, const std::vector<std::string>& class_names, const std::string& of)
+      : of_(of),
+        clients_(table.size()),
         classes_(class_names.size()),
         names_(class_names),
         counts_(grouped(table, clients_, classes_)),
@@ -136,10 +137,10 @@ class Picture {
   std::string title() const {
     const int64_t samples = std::accumulate(totals_.begin(), totals_.end(), int64_t{0});
     std::string text = fmt::format(
-        "<text x=\"{0}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{1} over {2}</text>\n"
+        "<text x=\"{0}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{3}{1} over {2}</text>\n"
         "<text x=\"{0}\" y=\"40\" fill=\"#666\">",
         left, plural(static_cast<size_t>(samples), "training sample", "training samples"),
-        plural(clients_.items, "client", "clients"));
+        plural(clients_.items, "client", "clients"), of_.empty() ? "" : escape(of_) + ": ");
     text += plural(classes_.items, "class", "classes");
     if (clients_.step > 1) text += fmt::format(" · each row sums {} clients", clients_.step);
     if (classes_.step > 1) text += fmt::format(" · each column sums {} classes", classes_.step);
@@ -254,6 +255,7 @@ class Picture {
                       at, none, at + 22, none + 9);
   }
 
+  const std::string& of_;
   Grouping clients_, classes_;
   const std::vector<std::string>& names_;
   Table counts_;
@@ -266,8 +268,8 @@ class Picture {
 
 }  // namespace
 
-std::string partition_picture(const Table& table, const std::vector<std::string>& class_names) {
-  return Picture(table, class_names).svg();
+std::string partition_picture(const Table& table, const std::vector<std::string>& class_names, const std::string& of) {
+  return Picture(table, class_names, of).svg();
 }
 
 }  // namespace fedgrab

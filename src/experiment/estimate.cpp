@@ -34,6 +34,11 @@ std::optional<double> timed_round(const Settings& settings) {
   return steps * time.step + images->second * time.image / static_cast<double>(settings.eval.every);
 }
 
+/// Of a run with these very settings: one on other data, or of another network, says nothing of their time.
+std::optional<RoundRecord> last_round_of(const Job& job) {
+  return has_these_settings(job) ? job.directory.last_round() : std::nullopt;
+}
+
 }  // namespace
 
 Estimate estimate(const Reproduction& what, const ReproduceOptions& options) {
@@ -42,16 +47,16 @@ Estimate estimate(const Reproduction& what, const ReproduceOptions& options) {
   if (what.view == "partition") return result.measure = "nothing is trained", result;
   std::vector<double> recorded;  // seconds of a round
   for (const auto& job : p.jobs)
-    if (const auto last = job.directory.last_round()) recorded.push_back(last->seconds);
+    if (const auto last = last_round_of(job)) recorded.push_back(last->seconds);
   const double mean = std::accumulate(recorded.begin(), recorded.end(), 0.0) / static_cast<double>(recorded.size());
   result.measure = recorded.empty() ? "timed" : fmt::format("by {} runs", recorded.size());
   for (size_t i = 0; i < p.jobs.size(); ++i) {
-    if (!p.chosen[i]) continue;
+    if (!p.shown[i].asked) continue;
     ++result.runs;
     const Settings settings = read_settings(p.jobs[i].config);
-    const auto last = p.jobs[i].directory.last_round();
+    const auto last = last_round_of(p.jobs[i]);
     const int64_t left = settings.train.rounds - (last ? last->round : 0);
-    if (left <= 0 && p.jobs[i].directory.finished())
+    if (last && left <= 0 && p.jobs[i].directory.finished())
       ++result.done;
     else if (const auto round = recorded.empty() ? timed_round(settings) : std::optional(mean))
       result.seconds += static_cast<double>(left) * *round;

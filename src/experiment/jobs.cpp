@@ -156,7 +156,21 @@ void check_settings(const Job& job) {
   for (const auto& parameter : asked.schema().all())              // a default is asked for, too
     if (!free.contains(parameter.key)) asked.set(parameter.key, asked.get(parameter.key));
   for (const auto& key : free) asked.reset(key);
-  resumed_config(job.directory.config(), asked);
+  try {
+    resumed_config(job.directory.config(), asked);
+  } catch (const Error& error) {  // which of many runs it is
+    throw Error(error.fault(), job.directory.root.string(), error.what());
+  }
+}
+
+bool has_these_settings(const Job& job) {
+  if (!job.directory.exists()) return false;
+  try {
+    check_settings(job);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 bool complete(const Job& job) {

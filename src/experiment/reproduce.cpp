@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
@@ -20,25 +22,34 @@ constexpr double show_interval = 60;  // seconds
 /// A run is shown where it is finished and was run with the settings asked for now; its rounds may differ, and are
 /// said.
 std::optional<Json> summary_of(const Job& job) {
-  if (!job.directory.finished()) return std::nullopt;
-  try {
-    check_settings(job);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  return job.directory.read_summary();
+  return job.directory.finished() && has_these_settings(job) ? std::optional(job.directory.read_summary())
+                                                             : std::nullopt;
+}
+
+/// Whether a cell has a value of its own there, and the user another.
+bool overrides_a_cell(const ReproductionPlan& p, const Config& ours, const std::string& key) {
+  return std::any_of(p.shown.begin(), p.shown.end(), [&](const ShownCell& shown) {
+    const auto own = shown.cell.value(key);
+    if (!own) return false;
+    Config papers = ours;
+    papers.set(key, *own);
+    return papers.get(key) != ours.get(key);
+  });
 }
 
 /// What the user changed of the paper's settings.
 Assignments changes(const ReproductionPlan& p, const ReproduceOptions& options) {
   const Config papers = resolve_config(p.file, {}), ours = resolve_config(p.file, options.flags);
   static const std::vector<std::string> harmless{"data.path", "engine.", "record.", "checkpoint."};
+  std::set<std::string> asked;
+  for (const auto& [key, value] : options.flags) asked.insert(ours.schema().find(key).key);
   Assignments changed;
   for (const auto& parameter : ours.schema().all()) {
     const std::string& key = parameter.key;
     const bool matters = key == "engine.precision" || std::none_of(harmless.begin(), harmless.end(),
                                                                    [&](const auto& h) { return key.starts_with(h); });
-    if (matters && ours.get(key) != papers.get(key)) changed.emplace_back(key, to_text(ours.get(key)));
+    if (matters && (ours.get(key) != papers.get(key) || (asked.contains(key) && overrides_a_cell(p, ours, key))))
+      changed.emplace_back(key, to_text(ours.get(key)));
   }
   return changed;
 }
@@ -54,11 +65,16 @@ std::string remarks(const Reproduction& what, const ReproductionPlan& p, const R
   for (size_t i = 0; i < changed.size(); ++i)
     text += fmt::format("{}{} = {}{}", i == 0 ? "Changed from the paper's settings: " : ", ", changed[i].first,
                         changed[i].second, i + 1 == changed.size() ? ".\n" : "");
+  if (!options.seeds.empty()) text += fmt::format("Seeds: {}.\n", fmt::join(options.seeds, ", "));
   if (!what.claim.empty()) text += fmt::format("The paper: {}\n", what.claim);
   if (!what.note.empty()) text += what.note + "\n";
   for (const auto& fault : p.missing) text += fmt::format("Needs data: {}\n", fault);
-  if (what.view != "partition") text += "Accuracies are means of the last ten evaluations, ± over seeds. – was not run";
-  return text + (what.view == "table" ? "; diff is ours minus the paper's.\n" : what.view == "partition" ? "" : ".\n");
+  if (what.view == "partition") return text;
+  const auto& columns = what.paper.columns;
+  const bool accuracies = what.view != "table" || std::find(columns.begin(), columns.end(), "All") != columns.end();
+  return text +
+         (accuracies ? "Accuracies are means of the last ten evaluations, ± over seeds. " : "± is over seeds. ") +
+         (what.view == "table" ? "– was not run; diff is ours minus the paper's.\n" : "– was not run.\n");
 }
 
 /// The first line that starts so, after its colon.
@@ -85,12 +101,16 @@ void write_about(const fs::path& file, const Reproduction& what, const Reproduct
   Json about{{"title", what.title}, {"runs", what.runs}, {"commands", before.value("commands", Json::array())}};
   auto& commands = about["commands"];
   const Json command{{"command", options.command}, {"revision", options.revision}, {"machine", machine()}};
+  const auto note_command = [&] {
+    if (commands.empty() || commands.back() != command) commands.push_back(command);
+  };
+  if (what.view == "partition") note_command();  // no run could name it
   for (size_t i = 0; i < p.shown.size(); ++i) {
-    const auto& [cell, directory, state, summary] = p.shown[i];
+    const auto& [cell, directory, asked, state, summary] = p.shown[i];
     if (!summary) continue;
     const Json known = before.value("finished", Json::object()).value(cell.name, Json::object());
     const bool same = known.value("seconds", 0.0) == summary->at("seconds").get<double>();
-    if (!same && (commands.empty() || commands.back() != command)) commands.push_back(command);
+    if (!same) note_command();
     about["finished"][cell.name] = {{"rounds", summary->at("rounds")},
                                     {"seed", std::get<int64_t>(p.jobs[i].config.get("train.seed"))},
                                     {"seconds", summary->at("seconds")},
@@ -104,9 +124,12 @@ std::string show_partitions(const Reproduction& what, const ReproductionPlan& p,
   for (size_t i = 0; i < p.jobs.size(); ++i) {
     const std::string& name = p.shown[i].cell.name;
     const auto label = what.labels.find(name);
-    const std::string& title = label == what.labels.end() ? name : label->second;
-    if (!p.chosen[i] || !p.shown[i].state.empty()) {
-      text += fmt::format("{}: {}\n", title, p.chosen[i] ? p.shown[i].state : "–");
+    const std::string papers = label == what.labels.end() ? name : label->second;
+    const std::string own = std::get<std::string>(p.jobs[i].config.get("data.name"));
+    const std::string title =
+        own == p.shown[i].cell.value("data.name").value_or(own) ? papers : own + " in place of " + papers;
+    if (!p.shown[i].asked || !p.shown[i].state.empty()) {
+      text += fmt::format("{}: {}\n", title, p.shown[i].asked ? p.shown[i].state : "–");
       continue;
     }
     const Settings settings = read_settings(p.jobs[i].config);
@@ -114,7 +137,7 @@ std::string show_partitions(const Reproduction& what, const ReproductionPlan& p,
     const auto& data = prepared.data;
     const auto counts =
         partition_table(partition_samples(settings, prepared, false), data.train.labels, data.classes());
-    write_atomically(folder / fmt::format("figure-{}.svg", name), partition_picture(counts, data.class_names));
+    write_atomically(folder / fmt::format("figure-{}.svg", name), partition_picture(counts, data.class_names, title));
     std::vector<Column> columns{{"client"}};
     for (const auto& each : data.class_names) columns.push_back({each});
     Table table(columns);
@@ -144,7 +167,10 @@ std::string show(const Reproduction& what, ReproductionPlan& p, const ReproduceO
     const Table table = comparison(what, p.shown, p.paper_rounds, of_paper);
     write_atomically(folder / "table.csv", table.to_csv());
     write_atomically(folder / "table.md", "# " + heading + table.to_markdown() + rest);
-    return heading + table.to_text() + rest;
+    const Table part = comparison(what, p.shown, p.paper_rounds, of_paper, true);
+    const size_t others = table.rows() - part.rows();
+    return heading + part.to_text() +
+           (others > 0 ? fmt::format("and {} rows neither asked for nor run, in table.md\n", others) : "") + rest;
   }
   const auto panels = figure_panels(what, p.shown);
   write_atomically(folder / "figure.svg", plot(what.title + (of_paper ? "" : " (not the paper's data)"), panels));
@@ -162,7 +188,7 @@ ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& opti
   std::vector<size_t> unfinished;
   std::vector<Job> to_train;
   for (size_t i = 0; i < p.jobs.size(); ++i) {
-    if (!p.chosen[i] || complete(p.jobs[i])) continue;
+    if (!p.shown[i].asked || complete(p.jobs[i])) continue;
     unfinished.push_back(i);
     to_train.push_back(p.jobs[i]);
   }
@@ -175,7 +201,7 @@ ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& opti
   std::vector<size_t> places;  // of those that can be run or shown, among all
   std::vector<Job> runnable;
   for (size_t i = 0; i < p.jobs.size(); ++i) {
-    if (!p.chosen[i] || !p.shown[i].state.empty()) continue;
+    if (!p.shown[i].asked || !p.shown[i].state.empty()) continue;
     places.push_back(i);
     runnable.push_back(p.jobs[i]);
   }

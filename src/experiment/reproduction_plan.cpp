@@ -48,7 +48,7 @@ class CellFilter {
   CellFilter(const std::vector<std::string>& asked, const std::vector<SweepCell>& cells) {
     for (const auto& text : asked) {
       const auto equals = text.find('=');
-      if (equals == std::string::npos)
+      if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
         throw Error(Fault::usage, "--cells " + text, "not of the form key=value",
                     "for example --cells method=fedavg,fedgrab");
       const std::string key = full_schema().find(text.substr(0, equals)).key;
@@ -81,11 +81,9 @@ ReproductionPlan plan(const Reproduction& what, const ReproduceOptions& options)
   const auto cells = cells_of(what, options.seeds);
   const CellFilter filter(options.cells, cells);
   p.jobs = jobs_of(p.file, changed_cells(cells, options.flags), options.flags, runs);
-  for (const auto& cell : cells) {
-    p.chosen.push_back(filter(cell));
-    p.shown.push_back({.cell = cell, .directory = {runs / cell.name}});
-  }
-  if (std::none_of(p.chosen.begin(), p.chosen.end(), [](bool chosen) { return chosen; }))
+  for (const auto& cell : cells)
+    p.shown.push_back({.cell = cell, .directory = {runs / cell.name}, .asked = filter(cell)});
+  if (std::none_of(p.shown.begin(), p.shown.end(), [](const ShownCell& cell) { return cell.asked; }))
     throw Error(Fault::usage, "--cells", "no cell is all of that", "fewer conditions leave more cells");
   p.paper_rounds = std::get<int64_t>(resolve_config(p.file, {}).get("train.rounds"));
   return p;

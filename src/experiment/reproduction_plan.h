@@ -14,7 +14,6 @@ namespace fedgrab {
 struct ReproductionPlan {
   TomlText file;
   std::vector<Job> jobs;
-  std::vector<bool> chosen;
   std::vector<ShownCell> shown;
   std::set<std::string> missing;  // why data cannot be used
   int64_t paper_rounds = 0;

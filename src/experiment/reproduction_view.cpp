@@ -61,10 +61,14 @@ int64_t fewest_rounds(const std::vector<const ShownCell*>& done) {
   return rounds;
 }
 
+/// Seeds may have been run for longer by another command.
 std::string rounds_text(const std::vector<const ShownCell*>& done, int64_t paper_rounds) {
   if (done.empty()) return not_run;
-  const int64_t rounds = fewest_rounds(done);
-  return rounds != paper_rounds ? fmt::format("{} of {}", rounds, paper_rounds) : fmt::format("{}", rounds);
+  const int64_t fewest = fewest_rounds(done);
+  int64_t most = fewest;
+  for (const auto* cell : done) most = std::max(most, cell->summary->value("rounds", int64_t{0}));
+  const std::string rounds = fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+  return fewest == paper_rounds && most == paper_rounds ? rounds : fmt::format("{} of {}", rounds, paper_rounds);
 }
 
 std::string state_of(const std::vector<const ShownCell*>& cells) {
@@ -217,7 +221,8 @@ bool is_about(const PaperNumbers& paper, const std::vector<std::string>& row, co
   return true;
 }
 
-Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds, bool comparable) {
+Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds, bool comparable,
+                 bool without_others) {
   const auto& names = what.paper.columns;
   std::vector<Column> columns;
   for (const auto& name : names) {
@@ -233,6 +238,9 @@ Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, 
     std::vector<const ShownCell*> own;
     for (const auto& cell : cells)
       if (is_about(what.paper, row, cell.cell)) own.push_back(&cell);
+    if (without_others &&
+        std::none_of(own.begin(), own.end(), [](const auto* cell) { return cell->asked || cell->summary; }))
+      continue;
     const auto done = finished(own);
     std::vector<std::string> texts;
     for (size_t i = 0; i < names.size(); ++i) {

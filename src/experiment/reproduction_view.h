@@ -14,12 +14,15 @@ namespace fedgrab {
 struct ShownCell {
   SweepCell cell;
   RunDirectory directory;
+  bool asked = true;              // by --cells
   std::string state{};            // "needs data", "failed"; empty: nothing to say
   std::optional<Json> summary{};  // of a finished run with these very settings
 };
 
-/// Ours beside the paper's, a row per row of the paper; the difference only where they are `comparable`.
-Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds, bool comparable);
+/// Ours beside the paper's, a row per row of the paper, or per row that was asked for or run; the difference only where
+/// they are `comparable`.
+Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds, bool comparable,
+                 bool without_others = false);
 
 std::vector<Panel> figure_panels(const Reproduction& what, const std::vector<ShownCell>& cells);
 /// What the figure was made of, a row per series.

@@ -118,6 +118,8 @@ TEST_F(ReproductionTest, OursBesideThePapers) {
   finish("fedavg-factor100-alpha1-seed2", 0.76, 500);
   finish("fedgrab-factor50-alpha0.5-seed1", 0.8, 100);
   finish("focal-factor10-alpha1-seed1", 0.8, 600);
+  finish("fedprox-factor10-alpha1-seed1", 0.8, 400);
+  finish("fedprox-factor10-alpha1-seed2", 0.8, 500);
   const std::string csv = comparison(what, shown, 500, true).to_csv();
   EXPECT_EQ(row(csv, "α 1,FedAvg,100"),
             "α 1,FedAvg,100,0.750 ± 0.014,0.737 ± 0.001,+0.013,0.900 ± 0.000,0.922,-0.022,0.700 ± 0.000,0.716,-0.016,"
@@ -125,8 +127,14 @@ TEST_F(ReproductionTest, OursBesideThePapers) {
   EXPECT_NE(row(csv, "α 0.5,Fed-GraB,50").find("0.800,0.806 ± 0.001,-0.006"), std::string::npos);
   EXPECT_NE(row(csv, "α 0.5,Fed-GraB,50").find("100 of 500,1/2"), std::string::npos) << "fewer rounds than the paper's";
   EXPECT_NE(row(csv, "α 1,Focal-FL,10").find("600 of 500,1/2"), std::string::npos) << "more of them";
+  EXPECT_NE(row(csv, "α 1,FedProx,10").find("400 to 500 of 500,2/2"), std::string::npos) << "seeds of several lengths";
   EXPECT_EQ(row(csv, "α 1,FedAvg,50"),
             "α 1,FedAvg,50,–,0.792 ± 0.005,–,–,0.888,–,–,0.771,–,–,0.693,–,–,0/2,fedavg-factor50-alpha1");
+  for (auto& cell : shown) cell.asked = cell.cell.value("method.name") == "fednova";
+  const std::string part = comparison(what, shown, 500, true, true).to_csv();
+  EXPECT_EQ(row(part, "α 1,FedAvg,100"), row(csv, "α 1,FedAvg,100")) << "was run";
+  EXPECT_EQ(row(part, "α 1,FedNova,100"), row(csv, "α 1,FedNova,100")) << "is asked for";
+  EXPECT_EQ(row(part, "α 1,FedAvg,50"), "");
 }
 
 TEST_F(ReproductionTest, RoundsUntilFewIsLearnt) {
@@ -195,7 +203,10 @@ TEST_F(ReproductionTest, EveryKindOfFigure) {
     EXPECT_TRUE(result.failed.empty());
     EXPECT_NE(result.text.find("The paper: "), std::string::npos);
     if (what.view == "partition") {
+      EXPECT_NE(file("fig2/figure-cifar10-clients40.svg").find("shapes in place of CIFAR-10-LT"), std::string::npos);
       EXPECT_NE(file("fig2/figure-cifar10-clients40.svg").find("40 clients"), std::string::npos);
+      EXPECT_NE(result.text.find("Not the paper's data"), std::string::npos) << "though every cell has its own";
+      EXPECT_NE(file("fig2/about.json").find("fedgrab reproduce …"), std::string::npos);
       continue;
     }
     const std::string csv = file(name + "/figure.csv");
@@ -228,6 +239,8 @@ TEST_F(ReproductionTest, Rubbish) {
     EXPECT_FALSE(fs::exists(scratch_.path("out")));
   };
   refused({"fedavg"}, {"--cells fedavg", "key=value"});
+  refused({"=fedavg"}, {"--cells =fedavg", "key=value"});
+  refused({"method="}, {"--cells method=", "key=value"});
   refused({"method=fedavgg"}, {"fedavgg", "one of", "fedavg"});
   refused({"train.lr=0.1"}, {"train.lr", "not varied"});
   refused({"trian.lr=0.1"}, {"trian.lr", "train.lr"});
@@ -254,6 +267,11 @@ TEST_F(ReproductionTest, HowLongItTakes) {
   EXPECT_EQ(after.done, 3);
   EXPECT_EQ(after.seconds, 0);
   EXPECT_EQ(after.measure, "by 3 runs");
+  auto larger = options();
+  larger.flags.emplace_back("data.per_class", "21");
+  const auto other = estimate(what, larger);
+  EXPECT_EQ(other.done, 0);
+  EXPECT_EQ(other.measure, "timed") << "runs with other settings say nothing of these";
 }
 
 }  // namespace fedgrab::reproduction_test

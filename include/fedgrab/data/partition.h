@@ -47,8 +47,8 @@ std::vector<std::vector<int64_t>> partition_table(const Partition& partition, st
                                                   int64_t classes);
 
 /// The picture of the paper's Figure 2: the global distribution as bars on top, a circle or cell per client and class
-/// below, as SVG.
+/// below, as SVG. `of` names the data in its title.
 std::string partition_picture(const std::vector<std::vector<int64_t>>& table,
-                              const std::vector<std::string>& class_names);
+                              const std::vector<std::string>& class_names, const std::string& of = "");
 
 }  // namespace fedgrab

@@ -29,6 +29,8 @@ struct JobOptions {
 
 /// Throws a usage Error where the run that is there was made with other settings than these, its rounds aside.
 void check_settings(const Job& job);
+/// Whether a run is there and was made with these settings, its rounds aside.
+bool has_these_settings(const Job& job);
 
 /// Whether the run is there with all of its rounds. Throws a usage Error where one that was begun has other settings
 /// than those asked for, or was run for longer.

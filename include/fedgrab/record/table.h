@@ -21,6 +21,7 @@ class Table {
 
   /// One cell per column; another number throws std::invalid_argument.
   void add_row(std::vector<std::string> cells);
+  size_t rows() const { return rows_.size(); }
 
   /// Aligned for a terminal, a rule below the header.
   std::string to_text() const;
