@@ -1,6 +1,7 @@
 /// The command line. Errors are one line on stderr; the exit code says whose fault it was.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -62,16 +63,25 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     command = command->get_subcommands().front();
     path += " " + command->get_name();
   }
+  // CLI11 would only say that a command is missing, or blame the words after a flag, too.
+  std::vector<std::string> commands, flags;
+  const auto add_flags = [&](const CLI::App* of) {
+    for (const auto* option : of->get_options())
+      for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
+  };
+  add_flags(command);
+  for (const auto* inner : command->get_subcommands({}))  // a group of options is one without a name
+    inner->get_name().empty() ? add_flags(inner) : commands.push_back(inner->get_name());
   const auto rest = command->remaining();
-  const auto choices = command->get_subcommands({});
-  if (!choices.empty() && !rest.empty()) {  // CLI11 would only say that a command is missing
-    std::vector<std::string> names;
-    names.reserve(choices.size());
-    for (const auto* choice : choices) names.push_back(choice->get_name());
-    const std::string& word = rest.front();
-    const std::string near = nearest(word, names);
-    return {Fault::usage, word, word.starts_with('-') ? "unknown flag" : "unknown command",
-            near.empty() ? path + " --help" : fmt::format("did you mean {} {}?", path, near)};
+  const auto flag =
+      std::find_if(rest.begin(), rest.end(), [](const std::string& word) { return word.starts_with('-'); });
+  const auto unknown = [&](const std::string& word, const char* what, const std::string& near) {
+    return Error(Fault::usage, word, what, near.empty() ? path + " --help" : fmt::format("did you mean {}?", near));
+  };
+  if (flag != rest.end()) return unknown(*flag, "unknown flag", nearest(flag->substr(0, flag->find('=')), flags));
+  if (!commands.empty() && !rest.empty()) {
+    const std::string near = nearest(rest.front(), commands);
+    return unknown(rest.front(), "unknown command", near.empty() ? "" : path + " " + near);
   }
   return {Fault::usage, "command line", first_line(error.what()), path + " --help"};
 }

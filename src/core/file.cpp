@@ -53,6 +53,13 @@ Bytes read_whole(const fs::path& path, Fault fault) {
   return bytes;
 }
 
+/// Where a file system knows no locks, nobody is refused.
+void lock_or_close(int descriptor, const fs::path& path) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor);
+  throw Error(Fault::usage, path.string(), "another process is writing it", "wait for it, or choose another --out");
+}
+
 }  // namespace
 
 std::vector<uint8_t> read_bytes(const fs::path& path, Fault fault) {
@@ -108,13 +115,18 @@ void write_atomically(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
+FolderLock::FolderLock(const fs::path& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) fail(Fault::other, folder, "cannot read");
+  lock_or_close(descriptor_, folder);
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
+
 LineLog::LineLog(fs::path path, int64_t keep_lines) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(Fault::other, path_, "cannot write");
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(descriptor_);
-    throw Error(Fault::usage, path_.string(), "another process is writing it", "wait for it, or choose another --out");
-  }
+  lock_or_close(descriptor_, path_);
   const std::string text = read_text(path_, Fault::other);
   size_t end = 0;
   for (int64_t line = 0; line < keep_lines; ++line) {

@@ -23,7 +23,9 @@ JobTable::JobTable(const std::vector<Job>& jobs, const JobOptions& options)
 
 void JobTable::started(size_t job) {
   rows_[job].state = State::running;
-  if (!screen_.visible()) say(job, "started");
+  if (screen_.visible()) return;
+  const auto last = jobs_[job].directory.last_round();
+  say(job, last ? fmt::format("goes on after round {}", last->round) : "started");
 }
 
 void JobTable::ended(size_t job, const std::string& error) {

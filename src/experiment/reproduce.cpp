@@ -207,6 +207,7 @@ ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& opti
   }
   if (runnable.empty()) throw Error(Fault::data, what.name, *p.missing.begin(), "it needs " + what.needs);
   make_folder(fs::path(p.file.name).parent_path());
+  const FolderLock lock(fs::path(p.file.name).parent_path());
   write_atomically(p.file.name, p.file.text);
   ReproduceResult result{.text = show(what, p, options)};
   if (what.view == "partition") return result;

@@ -292,6 +292,7 @@ SweepResult run_sweep(const SweepOptions& options) {
   for (size_t i = 0; i < jobs.size(); ++i)
     if (!faults[i].empty()) throw Error(Fault::data, jobs[i].name, faults[i]);
   make_folder(options.out);
+  const FolderLock lock(options.out);
   std::vector<Outcome> outcomes(cells.size());
   SweepResult result;
   run_jobs(jobs, options.jobs, [&](size_t i, const std::string& error) {

@@ -104,6 +104,15 @@ class Jobs(Case):
         self.assertIn("1/2", out)
         self.check("out", self.command("out"))
 
+    def test_a_second_one_in_the_same_folder_is_refused(self):
+        process = start(*self.command("out"), folder=self.folder)
+        self.running(process)
+        err = self.fedgrab(*self.command("out"), code=2)
+        self.assertIn("out: another process is writing it", err)
+        self.assertEqual(1, err.count("\n"), err)
+        _, err = process.communicate()
+        self.assertEqual(0, process.returncode, err)
+
     def test_interrupted_all_save_and_go_on(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):

@@ -200,4 +200,13 @@ TEST_F(LineLogTest, SurvivesAFullDisk) {
 
 TEST_F(LineLogTest, RefusesAFolder) { EXPECT_THROW(LineLog(folder_, 0), Error); }
 
+TEST_F(FileTest, AFolderIsFilledByOneAtATime) {
+  {
+    const FolderLock first(folder_);
+    EXPECT_THROW(FolderLock{folder_}, Error);
+  }
+  EXPECT_NO_THROW(FolderLock{folder_});
+  EXPECT_THROW(FolderLock{folder_ / "nowhere"}, Error);
+}
+
 }  // namespace fedgrab::file_test

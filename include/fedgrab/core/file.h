@@ -55,6 +55,19 @@ class LineLog {
   int descriptor_ = -1;
 };
 
+/// While it lives, this process alone fills the folder: a second one is refused. Ends with the process, however that
+/// ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+
+ private:
+  int descriptor_ = -1;
+};
+
 /// Creates the folder and its parents; throws Error when that is impossible.
 void make_folder(const std::filesystem::path& path);
 
