@@ -50,6 +50,12 @@ void add_sweep(CLI::App& app) {
       ->type_name("DIR");
   add_jobs_flag(*command, flags->jobs);
   command->add_flag("--quiet", flags->quiet, "No progress");
+  command->footer(
+      "The grid is a table of the file, every combination a run:\n"
+      "  [sweep]\n"
+      "  method = [\"fedavg\", \"fedgrab\"]\n"
+      "  \"train.seed\" = [1, 2, 3]\n"
+      "Interrupted, the same command goes on; what is finished is never run again.");
   command->callback([flags] { sweep(*flags); });
 }
 
