@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "commands.h"
@@ -56,32 +57,36 @@ void build(CLI::App& app) {
   add_completion(app);
 }
 
-Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  std::string path = "fedgrab";
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    path += " " + command->get_name();
-  }
-  // CLI11 would only say that a command is missing, or blame the words after a flag, too.
+/// CLI11 would only say that a command is missing, or blame the words after a flag, too.
+std::optional<Error> unknown_word(const CLI::App& command, const std::string& path) {
   std::vector<std::string> commands, flags;
   const auto add_flags = [&](const CLI::App* of) {
     for (const auto* option : of->get_options())
       for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
   };
-  add_flags(command);
-  for (const auto* inner : command->get_subcommands({}))  // a group of options is one without a name
+  add_flags(&command);
+  for (const auto* inner : command.get_subcommands({}))  // a group of options is one without a name
     inner->get_name().empty() ? add_flags(inner) : commands.push_back(inner->get_name());
-  const auto rest = command->remaining();
+  const auto rest = command.remaining();
   const auto flag =
       std::find_if(rest.begin(), rest.end(), [](const std::string& word) { return word.starts_with('-'); });
   const auto unknown = [&](const std::string& word, const char* what, const std::string& near) {
     return Error(Fault::usage, word, what, near.empty() ? path + " --help" : fmt::format("did you mean {}?", near));
   };
   if (flag != rest.end()) return unknown(*flag, "unknown flag", nearest(flag->substr(0, flag->find('=')), flags));
-  if (!commands.empty() && !rest.empty()) {
-    const std::string near = nearest(rest.front(), commands);
-    return unknown(rest.front(), "unknown command", near.empty() ? "" : path + " " + near);
+  if (commands.empty() || rest.empty()) return std::nullopt;
+  const std::string near = nearest(rest.front(), commands);
+  return unknown(rest.front(), "unknown command", near.empty() ? "" : path + " " + near);
+}
+
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string path = "fedgrab";
+  while (true) {
+    if (const auto unknown = unknown_word(*command, path)) return *unknown;
+    if (command->get_subcommands().empty()) break;
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
   }
   return {Fault::usage, "command line", first_line(error.what()), path + " --help"};
 }

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "fedgrab/core/error.h"
 #include "reproduction_plan.h"
 #include "round_time.h"
 
@@ -36,7 +37,11 @@ std::optional<double> timed_round(const Settings& settings) {
 
 /// Of a run with these very settings: one on other data, or of another network, says nothing of their time.
 std::optional<RoundRecord> last_round_of(const Job& job) {
-  return has_these_settings(job) ? job.directory.last_round() : std::nullopt;
+  try {
+    return has_these_settings(job) ? job.directory.last_round() : std::nullopt;
+  } catch (const Error&) {  // damaged: it will be said when it is to go on
+    return std::nullopt;
+  }
 }
 
 }  // namespace

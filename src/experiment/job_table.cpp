@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "fedgrab/core/error.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/record/table.h"
 
@@ -23,9 +24,7 @@ JobTable::JobTable(const std::vector<Job>& jobs, const JobOptions& options)
 
 void JobTable::started(size_t job) {
   rows_[job].state = State::running;
-  if (screen_.visible()) return;
-  const auto last = jobs_[job].directory.last_round();
-  say(job, last ? fmt::format("goes on after round {}", last->round) : "started");
+  if (!screen_.visible()) say(job, jobs_[job].directory.exists() ? "goes on" : "started");
 }
 
 void JobTable::ended(size_t job, const std::string& error) {
@@ -57,7 +56,11 @@ void JobTable::refresh() {
 
 void JobTable::read(size_t job) {
   auto& row = rows_[job];
-  const auto record = jobs_[job].directory.last_round();
+  std::optional<RoundRecord> record;
+  try {
+    record = jobs_[job].directory.last_round();
+  } catch (const Error&) {  // the run itself says what is wrong with it
+  }
   if (!record) return;
   row.round = record->round;
   row.round_seconds = record->seconds;

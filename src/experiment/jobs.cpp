@@ -159,7 +159,9 @@ void check_settings(const Job& job) {
   try {
     resumed_config(job.directory.config(), asked);
   } catch (const Error& error) {  // which of many runs it is
-    throw Error(error.fault(), job.directory.root.string(), error.what());
+    const std::string text = error.what(), root = job.directory.root.string();
+    if (text.starts_with(root)) throw;
+    throw Error(error.fault(), root, text);
   }
 }
 
@@ -171,6 +173,17 @@ bool has_these_settings(const Job& job) {
     return false;
   }
   return true;
+}
+
+Json read_result(const Job& job) {
+  const fs::path file = job.directory.summary();
+  try {
+    const Json summary = job.directory.read_summary();
+    for (const char* key : {"rounds", "seconds", "mean_last_10"}) summary.at(key);
+    return summary;
+  } catch (const std::exception&) {
+    throw Error(Fault::data, file.string(), "is damaged", "without the file the run is made anew from its checkpoint");
+  }
 }
 
 bool complete(const Job& job) {

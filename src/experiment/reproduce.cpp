@@ -21,9 +21,16 @@ constexpr double show_interval = 60;  // seconds
 
 /// A run is shown where it is finished and was run with the settings asked for now; its rounds may differ, and are
 /// said.
-std::optional<Json> summary_of(const Job& job) {
-  return job.directory.finished() && has_these_settings(job) ? std::optional(job.directory.read_summary())
-                                                             : std::nullopt;
+void take_result(const Job& job, ShownCell& shown) {
+  shown.summary.reset();
+  if (!job.directory.finished() || !has_these_settings(job)) return;
+  try {
+    shown.summary = read_result(job);
+    job.directory.read_metrics();  // curves and figures are made of them
+  } catch (const Error&) {
+    shown.summary.reset();
+    shown.state = "damaged";
+  }
 }
 
 /// Whether a cell has a value of its own there, and the user another.
@@ -94,10 +101,19 @@ std::string machine() {
   return text;
 }
 
+Json read_about(const fs::path& file) {
+  if (!fs::exists(file)) return Json::object();
+  try {
+    return Json::parse(read_text(file));
+  } catch (const Json::exception&) {
+    throw Error(Fault::data, file.string(), "is damaged", "delete it: it is written anew, without the commands so far");
+  }
+}
+
 /// A folder may be filled by several commands: each run names the one that finished it.
 void write_about(const fs::path& file, const Reproduction& what, const ReproductionPlan& p,
                  const ReproduceOptions& options) {
-  const Json before = fs::exists(file) ? Json::parse(read_text(file)) : Json::object();
+  const Json before = read_about(file);
   Json about{{"title", what.title}, {"runs", what.runs}, {"commands", before.value("commands", Json::array())}};
   auto& commands = about["commands"];
   const Json command{{"command", options.command}, {"revision", options.revision}, {"machine", machine()}};
@@ -155,7 +171,7 @@ std::string show_partitions(const Reproduction& what, const ReproductionPlan& p,
 
 /// Writes everything that can be shown now, and gives back what is printed.
 std::string show(const Reproduction& what, ReproductionPlan& p, const ReproduceOptions& options) {
-  for (size_t i = 0; i < p.jobs.size(); ++i) p.shown[i].summary = summary_of(p.jobs[i]);
+  for (size_t i = 0; i < p.jobs.size(); ++i) take_result(p.jobs[i], p.shown[i]);
   const fs::path folder = options.out / what.name;
   make_folder(folder);
   write_about(folder / "about.json", what, p, options);
@@ -184,6 +200,10 @@ std::string show(const Reproduction& what, ReproductionPlan& p, const ReproduceO
 
 ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& options) {
   ReproductionPlan p = plan(what, options);
+  if (!options.seeds.empty() && std::none_of(p.shown.begin(), p.shown.end(), [](const ShownCell& shown) {
+        return shown.cell.value("train.seed").has_value();
+      }))
+    throw Error(Fault::usage, "--seeds", "nothing is repeated here", "--seed S sets the one seed");
   // What is there already can be shown without its data; settings that differ are refused before anything is written.
   std::vector<size_t> unfinished;
   std::vector<Job> to_train;

@@ -135,6 +135,13 @@ const Axis* axis_of(const Grid& grid, const std::string& key) {
   return found == grid.axes.end() ? nullptr : &*found;
 }
 
+/// Whether it has a value for some method alone.
+bool sets(const Grid& grid, const std::string& key) {
+  return std::any_of(grid.with.begin(), grid.with.end(), [&](const auto& own) {
+    return std::any_of(own.second.begin(), own.second.end(), [&](const auto& value) { return value.first == key; });
+  });
+}
+
 /// A row must have been run with the values it names, and a table of values must be used by some row.
 template <class MakeError>
 void check_overrides(const Grid& grid, MakeError fault) {
@@ -284,7 +291,8 @@ SweepResult run_sweep(const SweepOptions& options) {
   const Schema schema = full_schema();
   for (const auto& [key, value] : options.flags)
     for (const auto& grid : grids)
-      if (axis_of(grid, schema.find(key).key) != nullptr)
+      if (const std::string& parameter = schema.find(key).key;
+          axis_of(grid, parameter) != nullptr || sets(grid, parameter))
         throw Error(Fault::usage, key, fmt::format("is varied by {}", options.file.string()),
                     "leave it out, or edit the file");
   const auto jobs = jobs_of(file, cells, options.flags, options.out);
@@ -297,10 +305,12 @@ SweepResult run_sweep(const SweepOptions& options) {
   SweepResult result;
   run_jobs(jobs, options.jobs, [&](size_t i, const std::string& error) {
     outcomes[i].error = error;
-    if (error.empty())
-      outcomes[i].summary = jobs[i].directory.read_summary();
-    else
-      result.failed.push_back(fmt::format("{}: {}", jobs[i].name, error));
+    try {
+      if (error.empty()) outcomes[i].summary = read_result(jobs[i]);
+    } catch (const Error& damage) {
+      outcomes[i].error = damage.what();
+    }
+    if (!outcomes[i].error.empty()) result.failed.push_back(fmt::format("{}: {}", jobs[i].name, outcomes[i].error));
     result.table = table_of(grids, cells, outcomes);
     write_atomically(options.out / "table.md", result.table.to_markdown());
     write_atomically(options.out / "table.csv", result.table.to_csv());

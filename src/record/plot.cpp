@@ -33,6 +33,23 @@ Look look_of(size_t series) {
 
 double width_of(const std::string& text) { return letter * static_cast<double>(display_width(text)); }
 
+/// Its beginning and its end, which tell names of many parts apart.
+std::string shortened(const std::string& text, double width) {
+  const auto letters = static_cast<size_t>(std::max(width / letter, 3.0));
+  std::vector<std::string> all;  // a letter may be several bytes
+  for (const char c : text)
+    if ((static_cast<unsigned char>(c) & 0xC0U) == 0x80U && !all.empty())
+      all.back() += c;
+    else
+      all.emplace_back(1, c);
+  if (all.size() <= letters) return text;
+  std::string out;
+  for (size_t i = 0; i < letters / 2; ++i) out += all[i];
+  out += "…";
+  for (size_t i = all.size() - (letters - letters / 2 - 1); i < all.size(); ++i) out += all[i];
+  return out;
+}
+
 /// 1, 2 or 5 times a power of ten, so that about `count` of them cover the range.
 double tick_step(double range, int count) {
   const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
@@ -103,6 +120,7 @@ class PanelPicture {
     if (whole) x_.step = std::max(x_.step, 1.0);
     // The data fills the width; its ends need not be ticks.
     if (x_low < x_high) x_.low = x_low, x_.high = x_high;
+    if (panel.share && y_low == 0 && y_high == 0) y_high = 1;
     y_ = Scale::around(y_low, y_high, 5);
   }
 
@@ -128,11 +146,26 @@ class PanelPicture {
     for (const auto& name : panel_.categories) longest_ = std::max(longest_, width_of(name) + letter);
     slanted_ = bars_ && longest_ > room();
     if (!slanted_) return;
+    double overhang = 0;
+    for (size_t i = 0; i < panel_.categories.size(); ++i) {
+      const double place = (static_cast<double>(i) + 0.5) / static_cast<double>(panel_.categories.size());
+      overhang = std::max(
+          overhang, (width_of(panel_.categories[i]) * std::cos(slant) - px(static_cast<double>(i))) / (1 - place));
+    }
+    left_ += std::min(overhang, width_ / 4);
+    longest_ = 0;
+    for (size_t i = 0; i < panel_.categories.size(); ++i) longest_ = std::max(longest_, width_of(name_of(i)));
     extra_height_ = std::max(0.0, longest_ * std::sin(slant) + 22 - bottom);
-    left_ += std::clamp(width_of(panel_.categories.front()) * std::cos(slant) - left - room() / 2, 0.0, width_ / 3);
+  }
+  /// As much of it as there is room for.
+  std::string name_of(size_t category) const {
+    const std::string& name = panel_.categories[category];
+    return slanted_ ? shortened(name, px(static_cast<double>(category)) / std::cos(slant)) : name;
   }
   static double plot_height() { return panel_height - top - bottom; }
-  double within(double y) const { return panel_.share ? std::clamp(y, 0.0, 1.0) : y; }
+  double within(double y) const {
+    return panel_.share ? std::clamp(y, 0.0, 1.0) : panel_.positive ? std::max(y, 0.0) : y;
+  }
   double lower(const Series& series, size_t i) const { return within(series.y[i] - band_at(series, i)); }
   double upper(const Series& series, size_t i) const { return within(series.y[i] + band_at(series, i)); }
   double px(double x) const {
@@ -177,10 +210,9 @@ class PanelPicture {
     const auto step = static_cast<size_t>(std::max(1.0, std::ceil((slanted_ ? 14 : longest_) / room())));
     std::string text;
     for (size_t i = 0; i < panel_.categories.size(); i += step)
-      text +=
-          fmt::format("<text transform=\"translate({:.1f} {:.1f}){}\" text-anchor=\"{}\">{}</text>\n",
-                      px(static_cast<double>(i)), top + plot_height() + (slanted_ ? 12 : 17),
-                      slanted_ ? " rotate(-28)" : "", slanted_ ? "end" : "middle", escape_svg(panel_.categories[i]));
+      text += fmt::format("<text transform=\"translate({:.1f} {:.1f}){}\" text-anchor=\"{}\">{}</text>\n",
+                          px(static_cast<double>(i)), top + plot_height() + (slanted_ ? 12 : 17),
+                          slanted_ ? " rotate(-28)" : "", slanted_ ? "end" : "middle", escape_svg(name_of(i)));
     return text;
   }
 
@@ -241,7 +273,8 @@ std::string legend(const std::vector<Series>& series, bool bars, double width, d
   std::string text;
   double x = left, y = title_height + 14;
   for (size_t i = 0; i < series.size(); ++i) {
-    const double wanted = 34 + width_of(series[i].name) + 18;
+    const std::string name = shortened(series[i].name, width - left - 52);
+    const double wanted = 34 + width_of(name) + 18;
     if (x > left && x + wanted > width) {
       x = left;
       y += legend_row;
@@ -254,7 +287,7 @@ std::string legend(const std::vector<Series>& series, bool bars, double width, d
                    x, y - 7, colour, opacity, colour)
              : fmt::format("<path stroke=\"{}\" stroke-width=\"4\" stroke-dasharray=\"{}\" d=\"M{:.1f} {:.1f}h24\"/>\n",
                            colour, dash, x, y - 4);
-    text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x + 30, y, escape_svg(series[i].name));
+    text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x + 30, y, escape_svg(name));
     x += wanted;
   }
   height = y + 14;

@@ -28,6 +28,7 @@ std::vector<std::string> differing_keys(std::span<const Run> runs) {
   });
   // A method's own preset follows from its name.
   std::erase_if(keys, [&](const std::string& key) {
+    if (!key.starts_with("method.") && !key.starts_with("objective.")) return false;
     std::map<std::string, std::set<std::string>> by_method;
     for (const auto& run : runs) by_method[value_of(run, method_key)].insert(value_of(run, key));
     return std::all_of(by_method.begin(), by_method.end(), [](const auto& entry) { return entry.second.size() == 1; });
@@ -66,6 +67,16 @@ Experiments experiments_of(std::span<const Run> runs) {
     found->runs.push_back(i);
   }
   return experiments;
+}
+
+std::vector<size_t> counted(std::span<const Run> runs, const Experiment& experiment) {
+  std::vector<size_t> ended, evaluated;
+  for (const size_t i : experiment.runs) {
+    if (!runs[i].summary) continue;
+    evaluated.push_back(i);
+    if (runs[i].state == RunState::finished) ended.push_back(i);
+  }
+  return !ended.empty() ? ended : !evaluated.empty() ? evaluated : experiment.runs;
 }
 
 }  // namespace fedgrab

@@ -37,7 +37,8 @@ std::vector<std::string> file_names(std::span<const Run> runs) {
   return names;
 }
 
-/// What has a line or a colour of its own: the seeds of an experiment together, or a run where none was repeated.
+/// What has a line or a colour of its own: the seeds of an experiment together, as far as they have ended, or a run
+/// where none was repeated.
 struct Shown {
   std::string name;
   std::vector<const Run*> runs;
@@ -48,29 +49,39 @@ std::vector<Shown> shown_of(std::span<const Run> runs) {
   std::vector<Shown> all;
   for (const auto& experiment : experiments.all) {
     Shown& shown = all.emplace_back();
-    for (const size_t i : experiment.runs) shown.runs.push_back(&runs[i]);
+    for (const size_t i : counted(runs, experiment)) shown.runs.push_back(&runs[i]);
     shown.name = repeated ? experiments.name(experiment) : shown.runs.front()->name;
   }
   return all;
 }
 
-/// Mean and, of several, deviation.
+/// Mean and deviation.
 void add_point(Series& series, double x, const std::vector<double>& values) {
   series.x.push_back(x);
   series.y.push_back(mean_of(values));
-  if (values.size() > 1) series.band.push_back(deviation_of(values));
+  series.band.push_back(deviation_of(values));
 }
 
-/// At the rounds that all of its runs have.
+/// Where nothing deviates, nothing was repeated.
+Series without_empty_band(Series series) {
+  if (std::all_of(series.band.begin(), series.band.end(), [](double band) { return band == 0; })) series.band.clear();
+  return series;
+}
+
+/// At the rounds that all of its runs have that have any.
 Series over_rounds(const Shown& shown, const Number& number) {
   std::map<int64_t, std::vector<double>> values;
+  std::set<const Run*> having;
   for (const auto* run : shown.runs)
     for (const auto& record : run->records)
-      if (const auto value = number(record)) values[record.round].push_back(*value);
+      if (const auto value = number(record)) {
+        values[record.round].push_back(*value);
+        having.insert(run);
+      }
   Series series{shown.name, {}, {}};
   for (const auto& [round, of_runs] : values)
-    if (of_runs.size() == shown.runs.size()) add_point(series, static_cast<double>(round), of_runs);
-  return series;
+    if (of_runs.size() == having.size()) add_point(series, static_cast<double>(round), of_runs);
+  return without_empty_band(std::move(series));
 }
 
 /// Everything has its series, so that panels and their one legend agree on the colours.
@@ -92,16 +103,13 @@ bool reaches_target(const Run& run) { return run.summary && run.summary->few_rou
 
 /// Over the seeds that reach it. What never does has no bar.
 std::string rounds_to_target(const std::vector<Shown>& all) {
-  Panel panel{.y_label = "round", .series = {{"first round with Few at 0.55", {}, {}}}};
+  Panel panel{.y_label = "round", .series = {{"first round with Few at 0.55", {}, {}}}, .positive = true};
   for (const auto& shown : all) {
     std::vector<double> rounds;
     for (const auto* run : shown.runs)
       if (reaches_target(*run)) rounds.push_back(static_cast<double>(*run->summary->few_round));
     if (!rounds.empty()) {
-      Series& series = panel.series.front();
-      series.x.push_back(static_cast<double>(panel.categories.size()));
-      series.y.push_back(mean_of(rounds));
-      series.band.push_back(deviation_of(rounds));
+      add_point(panel.series.front(), static_cast<double>(panel.categories.size()), rounds);
     }
     panel.categories.push_back(shown.name + (rounds.empty() ? " (never)"
                                              : rounds.size() < shown.runs.size()
@@ -116,7 +124,9 @@ bool has_prior(const Run& run) {
 }
 
 std::string prior_scores(std::vector<Shown> all) {
-  std::erase_if(all, [](const Shown& shown) { return !has_prior(*shown.runs.front()); });
+  std::erase_if(all, [](const Shown& shown) {
+    return std::none_of(shown.runs.begin(), shown.runs.end(), [](const Run* run) { return has_prior(*run); });
+  });
   const auto of = [](auto pick) {
     return [pick](const RoundRecord& r) { return r.prior ? std::optional(pick(*r.prior)) : std::nullopt; };
   };
@@ -153,7 +163,7 @@ std::string per_class(const std::vector<Shown>& all, const Run& first) {
           values.push_back(run->summary->last.per_class[c]);
       if (!values.empty()) add_point(series, static_cast<double>(series.x.size()), values);
     }
-    if (!series.x.empty()) panel.series.push_back(series);
+    if (!series.x.empty()) panel.series.push_back(without_empty_band(std::move(series)));
   }
   return plot("Accuracy of each class, from common to rare", {panel});
 }
@@ -260,6 +270,7 @@ using Total = std::function<double(const RoundRecord&)>;
 std::string totals(const std::string& title, const std::string& label, const std::vector<Shown>& all,
                    const std::vector<std::pair<std::string, Total>>& parts) {
   Panel panel{.y_label = label};
+  panel.positive = true;
   for (const auto& shown : all) panel.categories.push_back(shown.name);
   for (const auto& [name, total] : parts) {
     Series series{name, {}, {}};
@@ -270,7 +281,7 @@ std::string totals(const std::string& title, const std::string& label, const std
                                        [&](double sum, const RoundRecord& r) { return sum + total(r); }));
       add_point(series, static_cast<double>(series.x.size()), sums);
     }
-    panel.series.push_back(series);
+    panel.series.push_back(without_empty_band(std::move(series)));
   }
   return plot(title, {panel});
 }

@@ -10,19 +10,10 @@ namespace fedgrab {
 
 namespace {
 
-/// Those that have ended. Where none has, those that were evaluated: better a look at them than nothing.
-std::vector<size_t> counted(std::span<const Run> runs, const Experiment& experiment) {
-  std::vector<size_t> ended, evaluated;
-  for (const size_t i : experiment.runs) {
-    if (runs[i].summary) evaluated.push_back(i);
-    if (runs[i].summary && runs[i].state == RunState::finished) ended.push_back(i);
-  }
-  return ended.empty() ? evaluated : ended;
-}
-
+/// How many have ended, with numbers, of how many.
 std::string runs_text(std::span<const Run> runs, const Experiment& experiment) {
   const auto ended = std::count_if(experiment.runs.begin(), experiment.runs.end(),
-                                   [&](size_t i) { return runs[i].state == RunState::finished; });
+                                   [&](size_t i) { return runs[i].state == RunState::finished && runs[i].summary; });
   const auto all = std::ssize(experiment.runs);
   return ended == all ? fmt::format("{}", all) : fmt::format("{} of {}", ended, all);
 }
@@ -31,6 +22,7 @@ std::string runs_text(std::span<const Run> runs, const Experiment& experiment) {
 std::vector<std::vector<double>> accuracies(std::span<const Run> runs, const std::vector<size_t>& some) {
   std::vector<std::vector<double>> values(4);
   for (const size_t i : some) {
+    if (!runs[i].summary) continue;
     const auto& a = runs[i].summary->mean_last_10;
     const std::optional<double> groups[] = {a.all, a.many, a.med, a.few};
     for (size_t g = 0; g < values.size(); ++g)

@@ -38,6 +38,7 @@ class Usage(Errors):
         self.refuse(USAGE, ["data", "inof"], "did you mean fedgrab data info?")
         self.refuse(USAGE, ["sweep", "--jos", "2", "grid.toml"], "--jos: unknown flag", "did you mean --jobs?")
         self.refuse(USAGE, ["table", "runs", "--latx"], "--latx: unknown flag", "did you mean --latex?")
+        self.refuse(USAGE, ["--foo", "run"], "--foo: unknown flag", "fedgrab --help")
         self.refuse(USAGE, ["run", "--roundz=3"], "--roundz=3: unknown flag", "did you mean --rounds?")
         self.refuse(USAGE, ["run", "--nonsense", 3], "--nonsense: unknown flag", "fedgrab run --help")
         self.refuse(USAGE, ["run", "--resume"], "--resume", "--out")

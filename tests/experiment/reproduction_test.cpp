@@ -198,7 +198,11 @@ TEST_F(ReproductionTest, EveryKindOfFigure) {
     const auto what = find_reproduction(name);
     auto some =
         options(name == "fig6a" ? std::vector<std::string>{"objective.sgb.target=-1,0,1"} : std::vector<std::string>{});
-    if (name == "fig2") std::erase_if(some.flags, [](const auto& flag) { return flag.first == "partition.clients"; });
+    if (name == "fig2") {
+      std::erase_if(some.flags, [](const auto& flag) { return flag.first == "partition.clients"; });
+      expect_error(Fault::usage, [&] { reproduce(what, some); }, {"--seeds", "--seed S"});
+      some.seeds.clear();
+    }
     const auto result = reproduce(what, some);
     EXPECT_TRUE(result.failed.empty());
     EXPECT_NE(result.text.find("The paper: "), std::string::npos);
@@ -213,6 +217,25 @@ TEST_F(ReproductionTest, EveryKindOfFigure) {
     for (const auto& [key, label] : what.labels) EXPECT_NE(csv.find(label), std::string::npos) << csv;
     EXPECT_EQ(file(name + "/figure.svg").find("not run"), std::string::npos);
   }
+}
+
+TEST_F(ReproductionTest, ADamagedRunIsSaidAndCostsNoOther) {
+  const auto what = find_reproduction("table1");
+  reproduce(what, options({"method=fedavg,fedprox", "longtail.factor=100", "partition.alpha=1"}));
+  for (const char* damage : {"{}", "nonsense"}) {
+    scratch_.write("out/table1/runs/fedprox-factor100-alpha1-seed1/summary.json", damage);
+    reproduce(what, options({"method=fedavg", "longtail.factor=100", "partition.alpha=1"}));
+    EXPECT_NE(row(file("table1/table.csv"), "α 1,FedProx,100").find(",damaged,"), std::string::npos);
+    EXPECT_NE(row(file("table1/table.csv"), "α 1,FedAvg,100").find(",1/1,"), std::string::npos);
+  }
+  scratch_.write("out/table1/runs/fedprox-factor100-alpha1-seed1/metrics.jsonl", "nonsense\n");
+  EXPECT_EQ(estimate(what, options({"method=fedavg", "longtail.factor=100", "partition.alpha=1"})).done, 1);
+  scratch_.write("out/table1/about.json", "nonsense");
+  expect_error(Fault::data,
+               [&] {
+                 reproduce(what, options({"method=fedavg", "longtail.factor=100", "partition.alpha=1"}));
+               },
+               {"about.json", "delete it"});
 }
 
 TEST_F(ReproductionTest, DataThatIsMissingIsSaid) {

@@ -158,6 +158,22 @@ TEST_F(SweepTest, AFlagMayNotContradictAnAxis) {
   expect_error(Fault::usage, [&] { run_sweep(sweep); }, {"method", "grid.toml"});
 }
 
+TEST_F(SweepTest, AFlagMayNotContradictWhatAMethodHasForItself) {
+  auto some = options("[sweep]\nmethod = [\"fedavg\"]\n[sweep.with.fedavg]\n\"train.lr\" = 0.01\n");
+  some.flags = {{"train.lr", "0.2"}};
+  expect_error(Fault::usage, [&] { run_sweep(some); }, {"train.lr", "varied by"});
+}
+
+TEST_F(SweepTest, ADamagedCellLeavesTheOthersAlone) {
+  const auto some = options("[sweep]\n\"train.seed\" = [1, 2]\n");
+  EXPECT_TRUE(run_sweep(some).failed.empty());
+  scratch_.write("out/seed1/summary.json", "{}");
+  const auto result = run_sweep(some);
+  ASSERT_EQ(result.failed.size(), 1U);
+  EXPECT_NE(result.failed.front().find("seed1/summary.json: is damaged"), std::string::npos) << result.failed.front();
+  EXPECT_NE(result.table.to_csv().find(",1/2,"), std::string::npos) << result.table.to_csv();
+}
+
 TEST_F(SweepTest, NumbersAreSpelledAsInTheFile) {
   const auto file = scratch_.write("a.toml", "[sweep]\n\"train.lr\" = [0.1, 0.3]\n");
   EXPECT_EQ(cells_of(read_grids(read_toml(file))).front().name, "lr0.1");

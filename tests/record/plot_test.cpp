@@ -53,7 +53,21 @@ TEST(Plot, LongNamesOfBarsGetTheRoomTheyNeed) {
     const std::string name(letters, 'x');
     return plot("", {Panel{.y_label = "y", .series = {{"a", {0, 1, 2}, {1, 2, 3}}}, .categories = {name, name, name}}});
   };
-  EXPECT_GT(height_of(bars(60)), height_of(bars(3)) + 60 * 6.6 * 0.45 - 48);
+  EXPECT_GT(height_of(bars(40)), height_of(bars(3)) + 60);
+  EXPECT_NE(bars(300).find("x…x"), std::string::npos) << "its beginning and its end";
+  EXPECT_LT(height_of(bars(300)), height_of(bars(3)) + 320);
+}
+
+TEST(Plot, LongNamesOfLinesStayInThePicture) {
+  const Panel panel{.x_label = "x", .y_label = "y", .series = {{std::string(300, 'x'), {1, 2}, {1, 2}}}};
+  EXPECT_NE(plot("", {panel}).find("x…x"), std::string::npos);
+}
+
+TEST(Plot, WhatIsPositiveHasNoBandBelowZero) {
+  Panel panel{.y_label = "y", .series = {{"a", {0}, {1}, {3}}}, .categories = {"x"}};
+  EXPECT_NE(plot("", {panel}).find(">-2<"), std::string::npos);
+  panel.positive = true;
+  EXPECT_EQ(plot("", {panel}).find(">-"), std::string::npos);
 }
 
 TEST(Plot, BarsOfManySeriesAreToldApart) {

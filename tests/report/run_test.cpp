@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/report/figures.h"
@@ -178,6 +180,41 @@ TEST_F(Runs, HaveOneLineAnExperimentInFigures) {
   EXPECT_NE(svg.find(">m, train.lr 0.1</text>"), std::string::npos);
   EXPECT_EQ(svg.find(">a</text>"), std::string::npos);
   EXPECT_FALSE(files.contains("rounds_to_target.svg")) << "none reaches it";
+}
+
+/// "M10.0 20.0V30.0" of the whiskers, by the x they stand at.
+std::vector<double> whiskers(const std::string& svg) {
+  const auto start = svg.find("<path stroke=\"#333\" d=\"") + 23;
+  std::istringstream path(svg.substr(start, svg.find('"', start) - start));
+  std::vector<double> places;
+  for (std::string piece; std::getline(path, piece, 'M');)
+    if (!piece.empty()) places.push_back(std::stod(piece));
+  return places;
+}
+
+TEST_F(Runs, InFiguresTheEndedOnesCount) {
+  const auto took = [](double seconds) {
+    return fmt::format(R"({{"round":1,"acc":{{"all":0.5}},"loss":1,"seconds":2,"phase_seconds":{{"train":{}}}}})",
+                       seconds) +
+           "\n";
+  };
+  write_ended("a", settings(1, "lr = 0.1\n"), took(1));
+  write_ended("b", settings(1, "lr = 0.2\n"), took(1));
+  write_ended("c", settings(2, "lr = 0.2\n"), took(3));
+  write("d", settings(3, "lr = 0.2\n"), took(700));
+  write("e", settings(4, "lr = 0.2\n"));
+  const auto files = figures(read_runs({root_}));
+  const std::string& svg = files.at("phases.svg");
+  ASSERT_EQ(whiskers(svg).size(), 1U);
+  EXPECT_GT(whiskers(svg).front(), 640.0 / 2) << "on the bar of the second experiment, which was repeated";
+  EXPECT_EQ(svg.find(">700<"), std::string::npos);
+  EXPECT_NE(files.at("accuracy.svg").find("<circle"), std::string::npos);
+}
+
+TEST_F(Runs, OfMethodsThatRanForOtherRoundsAreToldApart) {
+  write_ended("a", "[method]\nname = \"x\"\n[train]\nrounds = 2\n[objective.o]\np = 1\n", one_round);
+  write_ended("b", "[method]\nname = \"y\"\n[train]\nrounds = 4\n[objective.o]\np = 2\n", one_round);
+  EXPECT_TRUE(run_table(read_runs({root_})).to_csv().starts_with("method,train.rounds,All,"));
 }
 
 TEST_F(Runs, OfOneExperimentDifferInTheSeedAlone) {

@@ -3,7 +3,7 @@ import { chart_card, thinned, type Drawing } from "./chart";
 import { line, banded, type Point } from "./lines";
 import { dashed_look } from "./palette";
 import { group_names, groups, type Curves, type Group, type Run } from "./report";
-import { by_experiment, mean_curve } from "./seeds";
+import { by_experiment, counted, mean_curve } from "./seeds";
 import { is_dark } from "./theme";
 import { look_of, look_of_experiment, seeds_are_one, shown_runs } from "./view";
 
@@ -31,9 +31,9 @@ function by_run(key: Key, label: string): Drawing | null {
   const runs = shown_runs().filter((run) => run.curves && points(run.curves, key).length > 0);
   if (runs.length === 0) return null;
   const series = seeds_are_one()
-    ? [...by_experiment(runs)].flatMap(([name, seeds]) => of_experiment(name, seeds.map((run) => points(run.curves!, key))))
+    ? [...by_experiment(runs)].flatMap(([name, seeds]) => of_experiment(name, counted(seeds).map((run) => points(run.curves!, key))))
     : runs.map((run) => line(run.name, points(run.curves!, key), look_of(run)));
-  const note = `${seeds_are_one() ? "Mean ± deviation over seeds. " : ""}${coarsest(runs)}`;
+  const note = `${seeds_are_one() ? "Mean ± deviation over seeds, those that have ended. " : ""}${coarsest(runs)}`;
   return { option: { ...axes(label, !key.includes("loss")), series }, note, height: 260 };
 }
 

@@ -20,6 +20,12 @@ export function by_experiment(runs: Run[]): Map<string, Run[]> {
   return experiments;
 }
 
+/** Those whose numbers stand for the experiment: the ended ones, or where none has ended, all. */
+export function counted(seeds: Run[]): Run[] {
+  const ended = seeds.filter((run) => run.state === "finished" && run.result);
+  return ended.length > 0 ? ended : seeds;
+}
+
 /** The curves' mean at the rounds that all of them have. */
 export function mean_curve(curves: Point[][]): { mean: Point[]; deviation: number[] } {
   const others = curves.slice(1).map((curve) => new Map(curve));

@@ -3,7 +3,7 @@ import { Choice } from "./chart";
 import { element } from "./dom";
 import { bytes, duration, share } from "./format";
 import { groups, group_names, type Choice as Which, type Run } from "./report";
-import { by_experiment, spread } from "./seeds";
+import { by_experiment, counted, spread } from "./seeds";
 import { SortedTable, type Cell } from "./table";
 import { on_change, seeds_are_one, shown_runs } from "./view";
 
@@ -42,10 +42,10 @@ function row(run: Run, choice: Which): Cell[] {
   ];
 }
 
-/** Several seeds: the mean of what each of them has, of accuracies ± the deviation. */
+/** Several seeds: the mean over those that have ended, of accuracies ± the deviation. */
 function row_of_experiment(name: string, seeds: Run[], choice: Which): Cell[] {
-  const rows = seeds.map((run) => row(run, choice));
-  if (rows.length === 1) return [{ text: name }, ...rows[0]!.slice(1)];
+  const rows = counted(seeds).map((run) => row(run, choice));
+  if (seeds.length === 1) return [{ text: name }, ...rows[0]!.slice(1)];
   const over_seeds = (column: number, text: (value: number) => string, with_deviation = false): Cell => {
     const values = rows.flatMap((cells) => cells[column]!.value ?? []);
     if (values.length === 0) return { text: "–" };

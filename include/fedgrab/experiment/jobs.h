@@ -32,6 +32,9 @@ void check_settings(const Job& job);
 /// Whether a run is there and was made with these settings, its rounds aside.
 bool has_these_settings(const Job& job);
 
+/// The summary of a finished run. Throws a data Error where it is damaged.
+Json read_result(const Job& job);
+
 /// Whether the run is there with all of its rounds. Throws a usage Error where one that was begun has other settings
 /// than those asked for, or was run for longer.
 bool complete(const Job& job);

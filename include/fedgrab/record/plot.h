@@ -18,6 +18,7 @@ struct Panel {
   std::vector<Series> series;
   std::vector<std::string> categories{};  // of bars: x is a place in here
   bool share = false;                     // y stays within 0 and 1, and so do bands
+  bool positive = false;                  // the same for 0 alone
 };
 
 /// Panels side by side under one title, the legend of their series below it. Where a panel has categories its series

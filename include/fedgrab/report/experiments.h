@@ -23,4 +23,8 @@ struct Experiments {
 
 Experiments experiments_of(std::span<const Run> runs);
 
+/// The runs whose numbers stand for the experiment: those that have ended, where none has those that were evaluated,
+/// and where none was all.
+std::vector<size_t> counted(std::span<const Run> runs, const Experiment& experiment);
+
 }  // namespace fedgrab
