@@ -99,7 +99,7 @@ std::string accuracy(const std::vector<Shown>& all) {
                by_round(all, "Few", true, of_accuracy([](const Accuracy& a) { return a.few; }))});
 }
 
-bool reaches_target(const Run& run) { return run.summary && run.summary->few_round; }
+bool reaches_target(const Run* run) { return run->summary && run->summary->few_round; }
 
 /// Over the seeds that reach it. What never does has no bar.
 std::string rounds_to_target(const std::vector<Shown>& all) {
@@ -107,10 +107,8 @@ std::string rounds_to_target(const std::vector<Shown>& all) {
   for (const auto& shown : all) {
     std::vector<double> rounds;
     for (const auto* run : shown.runs)
-      if (reaches_target(*run)) rounds.push_back(static_cast<double>(*run->summary->few_round));
-    if (!rounds.empty()) {
-      add_point(panel.series.front(), static_cast<double>(panel.categories.size()), rounds);
-    }
+      if (reaches_target(run)) rounds.push_back(static_cast<double>(*run->summary->few_round));
+    if (!rounds.empty()) add_point(panel.series.front(), static_cast<double>(panel.categories.size()), rounds);
     panel.categories.push_back(shown.name + (rounds.empty() ? " (never)"
                                              : rounds.size() < shown.runs.size()
                                                  ? fmt::format(" ({} of {})", rounds.size(), shown.runs.size())
@@ -278,7 +276,7 @@ std::string totals(const std::string& title, const std::string& label, const std
       std::vector<double> sums;
       for (const auto* run : shown.runs)
         sums.push_back(std::accumulate(run->records.begin(), run->records.end(), 0.0,
-                                       [&](double sum, const RoundRecord& r) { return sum + total(r); }));
+                                       [&total = total](double sum, const RoundRecord& r) { return sum + total(r); }));
       add_point(series, static_cast<double>(series.x.size()), sums);
     }
     panel.series.push_back(without_empty_band(std::move(series)));
@@ -329,7 +327,9 @@ std::map<std::string, std::string> figures(std::span<const Run> runs) {
     files["test_loss.svg"] =
         plot("Test loss", {by_round(all, "loss", false, [](const RoundRecord& r) { return r.test_loss; })});
   }
-  if (std::any_of(runs.begin(), runs.end(), reaches_target)) files["rounds_to_target.svg"] = rounds_to_target(all);
+  if (std::any_of(all.begin(), all.end(),
+                  [](const Shown& shown) { return std::any_of(shown.runs.begin(), shown.runs.end(), reaches_target); }))
+    files["rounds_to_target.svg"] = rounds_to_target(all);
   if (evaluated != runs.end()) files["per-class.svg"] = per_class(all, *evaluated);
   if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return !r.records.empty(); })) {
     files["loss.svg"] = plot(
