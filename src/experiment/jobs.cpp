@@ -178,7 +178,7 @@ bool has_these_settings(const Job& job) {
 Json read_result(const Job& job) {
   const fs::path file = job.directory.summary();
   try {
-    const Json summary = job.directory.read_summary();
+    Json summary = job.directory.read_summary();
     for (const char* key : {"rounds", "seconds", "mean_last_10"}) summary.at(key);
     return summary;
   } catch (const std::exception&) {
