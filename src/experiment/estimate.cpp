@@ -50,16 +50,17 @@ Estimate estimate(const Reproduction& what, const ReproduceOptions& options) {
   const ReproductionPlan p = plan(what, options);
   Estimate result;
   if (what.view == "partition") return result.measure = "nothing is trained", result;
+  std::vector<std::optional<RoundRecord>> lasts;
   std::vector<double> recorded;  // seconds of a round
   for (const auto& job : p.jobs)
-    if (const auto last = last_round_of(job)) recorded.push_back(last->seconds);
+    if (const auto& last = lasts.emplace_back(last_round_of(job))) recorded.push_back(last->seconds);
   const double mean = std::accumulate(recorded.begin(), recorded.end(), 0.0) / static_cast<double>(recorded.size());
   result.measure = recorded.empty() ? "timed" : fmt::format("by {} runs", recorded.size());
   for (size_t i = 0; i < p.jobs.size(); ++i) {
     if (!p.shown[i].asked) continue;
     ++result.runs;
     const Settings settings = read_settings(p.jobs[i].config);
-    const auto last = last_round_of(p.jobs[i]);
+    const auto& last = lasts[i];
     const int64_t left = settings.train.rounds - (last ? last->round : 0);
     if (last && left <= 0 && p.jobs[i].directory.finished())
       ++result.done;

@@ -156,13 +156,7 @@ void check_settings(const Job& job) {
   for (const auto& parameter : asked.schema().all())              // a default is asked for, too
     if (!free.contains(parameter.key)) asked.set(parameter.key, asked.get(parameter.key));
   for (const auto& key : free) asked.reset(key);
-  try {
-    resumed_config(job.directory.config(), asked);
-  } catch (const Error& error) {  // which of many runs it is
-    const std::string text = error.what(), root = job.directory.root.string();
-    if (text.starts_with(root)) throw;
-    throw Error(error.fault(), root, text);
-  }
+  resumed_config(job.directory.config(), asked);
 }
 
 bool has_these_settings(const Job& job) {
@@ -176,13 +170,13 @@ bool has_these_settings(const Job& job) {
 }
 
 Json read_result(const Job& job) {
-  const fs::path file = job.directory.summary();
   try {
     Json summary = job.directory.read_summary();
     for (const char* key : {"rounds", "seconds", "mean_last_10"}) summary.at(key);
     return summary;
   } catch (const std::exception&) {
-    throw Error(Fault::data, file.string(), "is damaged", "without the file the run is made anew from its checkpoint");
+    throw Error(Fault::data, job.directory.summary().string(), "is damaged",
+                "without the file the run is made anew from its checkpoint");
   }
 }
 

@@ -26,9 +26,7 @@ void take_result(const Job& job, ShownCell& shown) {
   if (!job.directory.finished() || !has_these_settings(job)) return;
   try {
     shown.summary = read_result(job);
-    job.directory.read_metrics();  // curves and figures are made of them
   } catch (const Error&) {
-    shown.summary.reset();
     shown.state = "damaged";
   }
 }
@@ -174,11 +172,11 @@ std::string show(const Reproduction& what, ReproductionPlan& p, const ReproduceO
   for (size_t i = 0; i < p.jobs.size(); ++i) take_result(p.jobs[i], p.shown[i]);
   const fs::path folder = options.out / what.name;
   make_folder(folder);
+  if (what.view != "partition") write_atomically(folder / "curves.csv", curves(p.shown).to_csv());
   write_about(folder / "about.json", what, p, options);
   const bool of_paper = papers_data(changes(p, options));
   const std::string heading = what.title + "\n\n", rest = "\n" + remarks(what, p, options);
   if (what.view == "partition") return heading + show_partitions(what, p, folder) + rest;
-  write_atomically(folder / "curves.csv", curves(p.shown).to_csv());
   if (what.view == "table") {
     const Table table = comparison(what, p.shown, p.paper_rounds, of_paper);
     write_atomically(folder / "table.csv", table.to_csv());
@@ -226,8 +224,9 @@ ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& opti
     runnable.push_back(p.jobs[i]);
   }
   if (runnable.empty()) throw Error(Fault::data, what.name, *p.missing.begin(), "it needs " + what.needs);
-  make_folder(fs::path(p.file.name).parent_path());
-  const FolderLock lock(fs::path(p.file.name).parent_path());
+  const fs::path folder = fs::path(p.file.name).parent_path();
+  make_folder(folder);
+  const FolderLock lock(folder);
   write_atomically(p.file.name, p.file.text);
   ReproduceResult result{.text = show(what, p, options)};
   if (what.view == "partition") return result;

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <limits>
 
+#include "fedgrab/core/error.h"
+
 namespace fedgrab {
 namespace {
 
@@ -116,24 +118,6 @@ std::vector<Group> groups_of(const Reproduction& what, const std::vector<ShownCe
   return groups;
 }
 
-/// Values by x, over seeds.
-using Values = std::map<double, std::vector<double>>;
-
-Series series_of(const std::string& name, const Values& values, const Values& bands) {
-  Series series{.name = name, .x = {}, .y = {}};
-  const bool seeds =
-      std::any_of(values.begin(), values.end(), [](const auto& entry) { return entry.second.size() > 1; });
-  for (const auto& [x, ys] : values) {
-    series.x.push_back(x);
-    series.y.push_back(mean_of(ys));
-    if (const auto band = bands.find(x); band != bands.end())
-      series.band.push_back(mean_of(band->second));
-    else if (seeds)
-      series.band.push_back(deviation_of(ys));
-  }
-  return series;
-}
-
 Series over_rounds(const FigureView& figure, const std::string& y, const Group& group) {
   Values values, bands;
   for (const auto* cell : finished(group.cells))
@@ -144,7 +128,7 @@ Series over_rounds(const FigureView& figure, const std::string& y, const Group& 
       if (figure.band.empty()) continue;
       if (const auto value = number_at(json, figure.band, figure.of_class)) bands[x].push_back(*value);
     }
-  return series_of(group.label, values, bands);
+  return mean_series(group.label, values, bands);
 }
 
 /// By class, of the last round that recorded it. A list of clients gives their mean and deviation.
@@ -173,7 +157,7 @@ Series over_classes(const FigureView& figure, const std::string& y, const Group&
       }
     }
   }
-  return series_of(group.label, values, bands);
+  return mean_series(group.label, values, bands);
 }
 
 Series over_axis(const FigureView& figure, const std::string& y, const Group& group) {
@@ -181,7 +165,7 @@ Series over_axis(const FigureView& figure, const std::string& y, const Group& gr
   for (const auto* cell : finished(group.cells))
     if (const auto value = number_at(*cell->summary, y))
       values[std::stod(cell->cell.value(figure.x).value())].push_back(*value);
-  return series_of(group.label, values, {});
+  return mean_series(group.label, values, {});
 }
 
 std::vector<std::string> class_names(const std::vector<Group>& groups) {
@@ -207,7 +191,7 @@ Panel over_cells(const FigureView& figure, const std::vector<Group>& groups) {
     for (size_t i = 0; i < groups.size(); ++i)
       for (const auto* cell : finished(groups[i].cells))
         if (const auto value = number_at(*cell->summary, y)) values[static_cast<double>(i)].push_back(*value);
-    panel.series.push_back(series_of(titles.at(y.substr(y.rfind('/') + 1)), values, {}));
+    panel.series.push_back(mean_series(titles.at(y.substr(y.rfind('/') + 1)), values, {}));
   }
   return panel;
 }
@@ -307,15 +291,20 @@ Table figure_runs(const Reproduction& what, const std::vector<ShownCell>& cells,
   return table;
 }
 
-Table curves(const std::vector<ShownCell>& cells) {
+Table curves(std::vector<ShownCell>& cells) {
   Table table({{"run"}, {"round"}, {"all"}, {"many"}, {"med"}, {"few"}});
   const auto text = [](const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : ""; };
-  for (const auto& shown : cells) {
+  for (auto& shown : cells) {
     if (!shown.summary) continue;
-    for (const auto& record : shown.directory.read_metrics())
-      if (const auto& a = record.accuracy)
-        table.add_row({shown.cell.name, fmt::format("{}", record.round), text(a->all), text(a->many), text(a->med),
-                       text(a->few)});
+    try {
+      for (const auto& record : shown.directory.read_metrics())
+        if (const auto& a = record.accuracy)
+          table.add_row({shown.cell.name, fmt::format("{}", record.round), text(a->all), text(a->many), text(a->med),
+                         text(a->few)});
+    } catch (const Error&) {
+      shown.summary.reset();
+      shown.state = "damaged";
+    }
   }
   return table;
 }

@@ -28,8 +28,8 @@ std::vector<Panel> figure_panels(const Reproduction& what, const std::vector<Sho
 /// What the figure was made of, a row per series.
 Table figure_runs(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds);
 
-/// Accuracy by run and round.
-Table curves(const std::vector<ShownCell>& cells);
+/// Accuracy by run and round. A cell whose rounds cannot be read is damaged from then on.
+Table curves(std::vector<ShownCell>& cells);
 
 /// Whether a row of the paper's numbers is about this cell.
 bool is_about(const PaperNumbers& paper, const std::vector<std::string>& row, const SweepCell& cell);

@@ -90,8 +90,8 @@ Config resumed_config(const std::filesystem::path& saved, const Config& asked_fo
                             std::find(pinned.begin(), pinned.end(), parameter.key) != pinned.end();
     if (!may_change_on_resume(parameter.key) || bends_schedule || other_bits)
       throw Error(Fault::usage, parameter.key,
-                  fmt::format("{} differs from {} of the run to be resumed", to_text(asked.get(parameter.key)),
-                              to_text(config.get(parameter.key))),
+                  fmt::format("{} differs from {} of {}, the run to be resumed", to_text(asked.get(parameter.key)),
+                              to_text(config.get(parameter.key)), saved.parent_path().string()),
                   "resume without it, or start a new run with another --out");
     config.set(parameter.key, asked.get(parameter.key));
   }

@@ -296,6 +296,21 @@ std::string legend(const std::vector<Series>& series, bool bars, double width, d
 
 }  // namespace
 
+Series mean_series(const std::string& name, const Values& values, const Values& bands) {
+  Series series{.name = name, .x = {}, .y = {}};
+  const bool seeds =
+      std::any_of(values.begin(), values.end(), [](const auto& entry) { return entry.second.size() > 1; });
+  for (const auto& [x, ys] : values) {
+    series.x.push_back(x);
+    series.y.push_back(mean_of(ys));
+    if (const auto band = bands.find(x); band != bands.end())
+      series.band.push_back(mean_of(band->second));
+    else if (seeds)
+      series.band.push_back(deviation_of(ys));
+  }
+  return series;
+}
+
 std::string plot(const std::string& title, const std::vector<Panel>& panels) {
   const auto count = static_cast<double>(std::max<size_t>(panels.size(), 1));
   const double width = std::max((panels.size() > 1 ? narrow : wide) * count,

@@ -11,7 +11,6 @@
 #include "fedgrab/data/partition.h"
 #include "fedgrab/record/heat_map.h"
 #include "fedgrab/record/plot.h"
-#include "fedgrab/record/table.h"
 #include "fedgrab/report/experiments.h"
 #include "numbers.h"
 #include "thinning.h"
@@ -55,33 +54,18 @@ std::vector<Shown> shown_of(std::span<const Run> runs) {
   return all;
 }
 
-/// Mean and deviation.
-void add_point(Series& series, double x, const std::vector<double>& values) {
-  series.x.push_back(x);
-  series.y.push_back(mean_of(values));
-  series.band.push_back(deviation_of(values));
-}
-
-/// Where nothing deviates, nothing was repeated.
-Series without_empty_band(Series series) {
-  if (std::all_of(series.band.begin(), series.band.end(), [](double band) { return band == 0; })) series.band.clear();
-  return series;
-}
-
 /// At the rounds that all of its runs have that have any.
 Series over_rounds(const Shown& shown, const Number& number) {
-  std::map<int64_t, std::vector<double>> values;
+  Values values;
   std::set<const Run*> having;
   for (const auto* run : shown.runs)
     for (const auto& record : run->records)
       if (const auto value = number(record)) {
-        values[record.round].push_back(*value);
+        values[static_cast<double>(record.round)].push_back(*value);
         having.insert(run);
       }
-  Series series{shown.name, {}, {}};
-  for (const auto& [round, of_runs] : values)
-    if (of_runs.size() == having.size()) add_point(series, static_cast<double>(round), of_runs);
-  return without_empty_band(std::move(series));
+  std::erase_if(values, [&](const auto& round) { return round.second.size() < having.size(); });
+  return mean_series(shown.name, values);
 }
 
 /// Everything has its series, so that panels and their one legend agree on the colours.
@@ -103,17 +87,19 @@ bool reaches_target(const Run* run) { return run->summary && run->summary->few_r
 
 /// Over the seeds that reach it. What never does has no bar.
 std::string rounds_to_target(const std::vector<Shown>& all) {
-  Panel panel{.y_label = "round", .series = {{"first round with Few at 0.55", {}, {}}}, .positive = true};
+  Panel panel{.y_label = "round", .positive = true};
+  Values reached;
   for (const auto& shown : all) {
     std::vector<double> rounds;
     for (const auto* run : shown.runs)
       if (reaches_target(run)) rounds.push_back(static_cast<double>(*run->summary->few_round));
-    if (!rounds.empty()) add_point(panel.series.front(), static_cast<double>(panel.categories.size()), rounds);
+    if (!rounds.empty()) reached[static_cast<double>(panel.categories.size())] = rounds;
     panel.categories.push_back(shown.name + (rounds.empty() ? " (never)"
                                              : rounds.size() < shown.runs.size()
                                                  ? fmt::format(" ({} of {})", rounds.size(), shown.runs.size())
                                                  : ""));
   }
+  panel.series = {mean_series("first round with Few at 0.55", reached)};
   return plot("Rounds to the target", {panel});
 }
 
@@ -152,16 +138,13 @@ Series by_class(const std::string& name, const Run& run, const std::vector<doubl
 std::string per_class(const std::vector<Shown>& all, const Run& first) {
   Panel panel{.y_label = "accuracy", .categories = names_by_size(first), .share = true};
   for (const auto& shown : all) {
-    Series series{shown.name, {}, {}};
-    for (const size_t c : first.classes_by_size()) {
-      std::vector<double> values;
-      for (const auto* run : shown.runs)
-        if (run->summary && run->population && run->population->class_names == first.population->class_names &&
-            c < run->summary->last.per_class.size())
-          values.push_back(run->summary->last.per_class[c]);
-      if (!values.empty()) add_point(series, static_cast<double>(series.x.size()), values);
+    Values values;
+    for (const auto* run : shown.runs) {
+      if (!run->summary || !run->population || run->population->class_names != first.population->class_names) continue;
+      const Series own = by_class(shown.name, first, run->summary->last.per_class);
+      for (size_t i = 0; i < own.x.size(); ++i) values[own.x[i]].push_back(own.y[i]);
     }
-    if (!series.x.empty()) panel.series.push_back(without_empty_band(std::move(series)));
+    if (!values.empty()) panel.series.push_back(mean_series(shown.name, values));
   }
   return plot("Accuracy of each class, from common to rare", {panel});
 }
@@ -267,19 +250,16 @@ using Total = std::function<double(const RoundRecord&)>;
 /// Sums over all rounds, of several seeds their mean, a group of bars each.
 std::string totals(const std::string& title, const std::string& label, const std::vector<Shown>& all,
                    const std::vector<std::pair<std::string, Total>>& parts) {
-  Panel panel{.y_label = label};
-  panel.positive = true;
+  Panel panel{.y_label = label, .positive = true};
   for (const auto& shown : all) panel.categories.push_back(shown.name);
   for (const auto& [name, total] : parts) {
-    Series series{name, {}, {}};
-    for (const auto& shown : all) {
-      std::vector<double> sums;
-      for (const auto* run : shown.runs)
-        sums.push_back(std::accumulate(run->records.begin(), run->records.end(), 0.0,
-                                       [&total = total](double sum, const RoundRecord& r) { return sum + total(r); }));
-      add_point(series, static_cast<double>(series.x.size()), sums);
-    }
-    panel.series.push_back(without_empty_band(std::move(series)));
+    Values sums;
+    for (size_t i = 0; i < all.size(); ++i)
+      for (const auto* run : all[i].runs)
+        sums[static_cast<double>(i)].push_back(
+            std::accumulate(run->records.begin(), run->records.end(), 0.0,
+                            [&total = total](double sum, const RoundRecord& r) { return sum + total(r); }));
+    panel.series.push_back(mean_series(name, sums));
   }
   return plot(title, {panel});
 }

@@ -222,6 +222,7 @@ TEST_F(ReproductionTest, EveryKindOfFigure) {
 TEST_F(ReproductionTest, ADamagedRunIsSaidAndCostsNoOther) {
   const auto what = find_reproduction("table1");
   reproduce(what, options({"method=fedavg,fedprox", "longtail.factor=100", "partition.alpha=1"}));
+  const std::string summary = file("table1/runs/fedprox-factor100-alpha1-seed1/summary.json");
   for (const char* damage : {"{}", "nonsense"}) {
     scratch_.write("out/table1/runs/fedprox-factor100-alpha1-seed1/summary.json", damage);
     reproduce(what, options({"method=fedavg", "longtail.factor=100", "partition.alpha=1"}));
@@ -230,6 +231,9 @@ TEST_F(ReproductionTest, ADamagedRunIsSaidAndCostsNoOther) {
   }
   scratch_.write("out/table1/runs/fedprox-factor100-alpha1-seed1/metrics.jsonl", "nonsense\n");
   EXPECT_EQ(estimate(what, options({"method=fedavg", "longtail.factor=100", "partition.alpha=1"})).done, 1);
+  scratch_.write("out/table1/runs/fedprox-factor100-alpha1-seed1/summary.json", summary);
+  reproduce(what, options({"method=fedavg", "longtail.factor=100", "partition.alpha=1"}));
+  EXPECT_NE(row(file("table1/table.csv"), "α 1,FedProx,100").find(",damaged,"), std::string::npos);
   scratch_.write("out/table1/about.json", "nonsense");
   expect_error(Fault::data,
                [&] {

@@ -2,6 +2,7 @@
 /// card under them reads on light and dark pages alike.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,15 @@ struct Series {
   std::vector<double> band{};  // deviation around y; empty: none
 };
 
+/// By x, what several seeds gave.
+using Values = std::map<double, std::vector<double>>;
+
+/// The mean at each x; its band is the mean of `bands` there, else the deviation where anything was repeated.
+Series mean_series(const std::string& name, const Values& values, const Values& bands = {});
+
 struct Panel {
   std::string x_label, y_label;
-  std::vector<Series> series;
+  std::vector<Series> series{};
   std::vector<std::string> categories{};  // of bars: x is a place in here
   bool share = false;                     // y stays within 0 and 1, and so do bands
   bool positive = false;                  // the same for 0 alone
