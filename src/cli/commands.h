@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "fedgrab/core/communicator.h"
+
 namespace fedgrab::cli {
 
 void add_demo(CLI::App& app);
-void add_run(CLI::App& app);
+void add_run(CLI::App& app, Communicator& ranks);
 void add_sweep(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_report(CLI::App& app);

@@ -30,11 +30,15 @@ void find_model(EvalFlags& flags) {
   if (flags.model.empty()) throw Error(Fault::usage, "command line", "model is required", "fedgrab eval --help");
 }
 
+/// The first class that differs.
+std::string first_difference(const std::vector<std::string>& trained, const std::vector<std::string>& given) {
+  const auto [a, b] = std::mismatch(trained.begin(), trained.end(), given.begin());
+  return fmt::format("\"{}\" instead of \"{}\"", *b, *a);
+}
+
 void evaluate(const EvalFlags& flags) {
   const LoadedModel loaded = load_model(flags.model, flags.set);
-  Config config{full_schema()};
-  config.load_toml_text(loaded.card.config, flags.model);
-  for (const auto& assignment : flags.set) config.set_assignment(assignment);
+  const Config config = resolve_config({flags.model, loaded.card.config}, assignments_of(flags.set));
   const Settings settings = read_settings(config);
   Preparation prepared = prepare(settings);
   if (prepared.data.shape() != loaded.card.input || prepared.data.classes() != loaded.state.model->classes)
@@ -43,6 +47,11 @@ void evaluate(const EvalFlags& flags) {
                             loaded.state.model->classes, loaded.card.input.channels, loaded.card.input.height,
                             loaded.card.input.width, prepared.data.classes(), prepared.data.shape().channels,
                             prepared.data.shape().height, prepared.data.shape().width));
+  if (prepared.data.class_names != loaded.card.class_names)
+    throw Error(Fault::checkpoint, flags.model,
+                fmt::format("was trained on other classes than the data has: {}",
+                            first_difference(loaded.card.class_names, prepared.data.class_names)),
+                "the folders of the classes must have the names they had in training");
   prepared.data.normalisation = loaded.card.normalisation;
   const Partition nobody;
   const Federation federation{prepared.data, nobody, loaded.state.model, settings.train};
@@ -80,8 +89,8 @@ void add_eval(CLI::App& app) {
   command
       ->add_option(
           "--set", flags->set,
-          "Change a parameter of the run: data.path say, or method.* for a model that a checkpoint is to hand out "
-          "otherwise")
+          "Change a parameter of the run: data.path say, or posthoc.* to deploy the model of a checkpoint with another "
+          "classifier")
       ->type_name("KEY=VALUE");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] {

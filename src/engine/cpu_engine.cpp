@@ -36,9 +36,6 @@ class CpuEngine : public Engine {
   }
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
-  Predictions predict(const State& state, const Split& split) override {
-    return predict_part(state, split, 0, split.count());
-  }
   Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count) override;
   std::string describe() const override { return fmt::format("cpu, {} worker{}", workers_, workers_ == 1 ? "" : "s"); }
 
@@ -48,8 +45,7 @@ class CpuEngine : public Engine {
     if (!slot) slot = std::make_unique<LocalTraining>(federation_);
     return *slot;
   }
-  ClientReport train_client(const RoundTask& task, int64_t client, int64_t total, TensorMap& memory, Sums& sums,
-                            int worker);
+  ClientReport train_client(const RoundTask& task, int64_t client, TensorMap& state, Sums& sums, int worker);
   void predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
                      double& loss);
 
@@ -61,29 +57,27 @@ class CpuEngine : public Engine {
 std::vector<ClientReport> CpuEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const auto& clients = task.clients;
   const auto order = by_size(clients, federation_.partition);
-  const auto total = total_samples(task.everyone(), federation_.partition);
   std::vector<ClientReport> reports(clients.size());
   parallel_for(static_cast<int64_t>(clients.size()), workers_, [&](int64_t item, int worker) {
     at::set_num_threads(1);
     const size_t at = order[static_cast<size_t>(item)];
-    auto memory = store.read(clients[at]);
-    reports[at] = train_client(task, clients[at], total, memory, sums, worker);
-    store.write(clients[at], std::move(memory));
+    auto state = store.read(clients[at]);
+    reports[at] = train_client(task, clients[at], state, sums, worker);
+    store.write(clients[at], std::move(state));
   });
   return reports;
 }
 
-ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, int64_t total, TensorMap& memory,
-                                     Sums& sums, int worker) {
+ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, TensorMap& state, Sums& sums, int worker) {
   const auto& own = federation_.partition[static_cast<size_t>(client)];
   const auto counts = class_counts(federation_.data.train.labels, own, federation_.data.classes());
-  const auto view = view_of(federation_, task, client, total, counts, memory);
+  const auto context = context_of(task.round, client, counts, state);
   auto& local = trainer(worker);
-  ClientReport report = local.run(view, task.method);
+  ClientReport report = local.run(context, task.method);
 
-  contribute(federation_, task, view, local.network().state(), report, sums);
+  send_update(federation_, task, context, local.network().state(), report, sums);
   if (task.evaluate_clients) {
-    local.network().load(task.method.personalised(view, local.network().state().clone()));
+    local.network().load(task.method.personalise(context, local.network().state().clone()));
     const Split& test = federation_.data.test;
     std::vector<int32_t> classes(static_cast<size_t>(test.count()));
     double loss = 0;

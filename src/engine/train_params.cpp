@@ -7,10 +7,10 @@ namespace fedgrab {
 
 double learning_rate(const TrainParams& params, int64_t round) {
   const auto done = static_cast<double>(round - 1);
-  if (params.schedule == "cosine")
+  if (params.schedule == Schedule::cosine)
     return params.lr * 0.5 * (1 + std::cos(M_PI * done / static_cast<double>(params.rounds)));
-  if (params.schedule == "exponential") return params.lr * std::pow(params.lr_decay, done);
-  if (params.schedule == "step") {
+  if (params.schedule == Schedule::exponential) return params.lr * std::pow(params.lr_decay, done);
+  if (params.schedule == Schedule::step) {
     const auto passed = std::count_if(params.lr_milestones.begin(), params.lr_milestones.end(),
                                       [&](int64_t milestone) { return round > milestone; });
     return params.lr * std::pow(params.lr_decay, static_cast<double>(passed));

@@ -10,8 +10,8 @@
 #include "fedgrab/core/parallel.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/core/stopwatch.h"
-#include "fedgrab/experiment/experiment.h"
-#include "fedgrab/experiment/preparation.h"
+#include "fedgrab/experiment/federation_run.h"
+#include "fedgrab/experiment/round_loop.h"
 #include "fedgrab/objective/balancer.h"
 
 namespace fedgrab {
@@ -50,22 +50,12 @@ Partition even_clients(const Preparation& prepared, int64_t clients, int64_t bat
 /// A federation to time, with everything it refers to.
 struct Workload {
   /// So many even clients, one epoch; 0: the federation as it is configured.
-  Workload(const Config& config, int64_t clients)
-      : settings(read_settings(config)), method(find_method(settings.method).make(config)) {
-    prepared = prepare(settings);
-    if (clients > 0) {
-      settings.train.local_epochs = 1;
-      settings.train.participation = 1;
-      partition = even_clients(prepared, clients, settings.train.batch);
-    } else {
-      partition = partition_samples(settings, prepared, method->centralised());
-    }
-    model = make_model(make_architecture(settings.model.name, prepared.data.shape()), method->heads(),
-                       prepared.data.classes());
-    federation = std::make_unique<Federation>(Federation{prepared.data, partition, model, settings.train});
-    global = initial_state(model, settings.seed());
-    method->initialise(global, settings.seed());
-    if (method->wants_counts()) method->learn_counts(prepared.counts);
+  Workload(const Config& config, int64_t clients) : run(config) {
+    if (clients == 0) return;
+    run.settings.train.local_epochs = 1;
+    run.settings.train.participation = 1;
+    run.partition = even_clients(run.prepared, clients, run.settings.train.batch);
+    run.federation->train = run.settings.train;
   }
 
   struct Done {
@@ -75,10 +65,10 @@ struct Workload {
     Sums sums;
     Done done;
     ++round;
-    const auto cohort =
-        choose_clients(static_cast<int64_t>(partition.size()), settings.train.participation, round, settings.seed());
-    for (const auto& report :
-         engine.train({.round = round, .clients = cohort, .global = global, .method = *method}, sums, store)) {
+    const auto cohort = choose_clients(static_cast<int64_t>(run.partition.size()), run.settings.train.participation,
+                                       round, run.settings.seed());
+    const auto context = run.begin_round(round, cohort, run.initial, no_tensors);
+    for (const auto& report : engine.train({.round = context, .method = run.method, .clients = cohort}, sums, store)) {
       done.steps += report.steps;
       done.samples += report.samples;
     }
@@ -95,18 +85,12 @@ struct Workload {
   }
   /// Of a round, by the clients that take part on average.
   double steps_per_round(int64_t local_epochs) const {
-    const auto& train = settings.train;
-    return static_cast<double>(prepared.samples.size()) * static_cast<double>(local_epochs) * train.participation /
+    const auto& train = run.settings.train;
+    return static_cast<double>(run.prepared.samples.size()) * static_cast<double>(local_epochs) * train.participation /
            static_cast<double>(train.batch);
   }
 
-  Settings settings;
-  std::unique_ptr<Method> method;
-  Preparation prepared;
-  Partition partition;
-  std::shared_ptr<const Model> model;
-  std::unique_ptr<Federation> federation;
-  State global;
+  FederationRun run;
   ClientStore store;
   int64_t round = 0;
 };
@@ -197,31 +181,32 @@ DeviceFloors measure_floors(const Workload& work, double seconds) {
   };
   floors.tera_flops = 2.0 * side * side * side / timed([&] { torch::mm_out(product, a, b); }) * 1e-12;
   floors.bytes_per_second = 2.0 * bytes / timed([&] { to.copy_(from); });
-  const auto batch = static_cast<double>(work.settings.train.batch);
-  floors.arithmetic_ms = batch * flops_per_sample(*work.model) / (floors.tera_flops * 1e12) * 1e3;
+  const auto batch = static_cast<double>(work.run.settings.train.batch);
+  floors.arithmetic_ms = batch * flops_per_sample(*work.run.initial.model) / (floors.tera_flops * 1e12) * 1e3;
   // Weight and momentum, each read and written, four bytes apiece.
-  floors.memory_ms = static_cast<double>(work.model->parameter_count()) * 16 / floors.bytes_per_second * 1e3;
+  floors.memory_ms =
+      static_cast<double>(work.run.initial.model->parameter_count()) * 16 / floors.bytes_per_second * 1e3;
   return floors;
 }
 
 BenchReport new_report(const Workload& work, const Engine& engine) {
-  return {.model = work.settings.model.name,
+  return {.model = work.run.settings.model.name,
           .device = engine.describe(),
-          .method = work.settings.method,
-          .batch = work.settings.train.batch,
-          .classes = work.model->classes,
-          .parameters = work.model->parameter_count(),
-          .clients = static_cast<int64_t>(work.partition.size())};
+          .method = work.run.settings.method,
+          .batch = work.run.settings.train.batch,
+          .classes = work.run.initial.model->classes,
+          .parameters = work.run.initial.model->parameter_count(),
+          .clients = static_cast<int64_t>(work.run.partition.size())};
 }
 
 BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet18) {
   const auto settings = read_settings(config);
   const auto workers = static_cast<int>(settings.engine.workers > 0 ? settings.engine.workers : available_cores());
   Workload work(config, int64_t{2} * workers);
-  const auto& train = work.settings.train;
-  const auto one = make_engine({.device = "cpu", .workers = 1}, *work.federation);
-  const auto all = make_engine({.device = "cpu", .workers = workers}, *work.federation);
-  EagerLoop eager(*work.model, train.batch, train);
+  const auto& train = work.run.settings.train;
+  const auto one = make_engine({.device = Device::cpu, .workers = 1}, *work.run.federation);
+  const auto all = make_engine({.device = Device::cpu, .workers = workers}, *work.run.federation);
+  EagerLoop eager(*work.run.initial.model, train.batch, train);
   work.train_round(*one);
   work.train_round(*all);
   eager.step();
@@ -246,7 +231,7 @@ BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet
   report.speedup = report.speeds[1].steps_per_second / report.speeds[0].steps_per_second;
   report.step_ms = 1e3 / report.speeds[0].steps_per_second;
   report.eager_step_ms = 1e3 * median(plain);
-  report.tera_flops = report.speeds[1].samples_per_second * flops_per_sample(*work.model) * 1e-12;
+  report.tera_flops = report.speeds[1].samples_per_second * flops_per_sample(*work.run.initial.model) * 1e-12;
   report.balancer_us = balancer_microseconds(seconds / repetitions);
   if (with_resnet18) report.resnet18_step_ms = resnet18_milliseconds(seconds);
   return report;
@@ -255,7 +240,7 @@ BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet
 /// Whole rounds of the configured federation: its partial batches and its uneven clients are part of the matter.
 BenchReport benchmark_cuda(const Config& config, double seconds) {
   Workload work(config, 0);
-  const auto engine = make_engine(work.settings.engine, *work.federation);
+  const auto engine = make_engine(work.run.settings.engine, *work.run.federation);
   work.train_round(*engine);
   Progress progress("bench", repetitions + 2);
   std::vector<double> per_step;
@@ -270,15 +255,15 @@ BenchReport benchmark_cuda(const Config& config, double seconds) {
   report.phase_seconds = engine->phase_seconds();
   report.device_memory_bytes = engine->peak_device_bytes();
   Stopwatch watch;
-  engine->predict(work.global, work.prepared.data.test);
+  engine->predict(work.run.initial, work.run.prepared.data.test);
   report.phase_seconds["evaluate"] = watch.lap();
 
   report.step_ms = 1e3 * median(per_step);
   const double steps = 1e3 / report.step_ms;
   const double samples = steps * static_cast<double>(done.samples) / static_cast<double>(done.steps);
   report.speeds = {{1, steps, samples, steps / static_cast<double>(done.steps)}};
-  report.tera_flops = samples * flops_per_sample(*work.model) * 1e-12;
-  EagerLoop eager(*work.model, work.settings.train.batch, work.settings.train, torch::kCUDA);
+  report.tera_flops = samples * flops_per_sample(*work.run.initial.model) * 1e-12;
+  EagerLoop eager(*work.run.initial.model, work.run.settings.train.batch, work.run.settings.train, torch::kCUDA);
   for (int i = 0; i < 10; ++i) eager.step();
   report.eager_step_ms = 1e3 * seconds_per_call(seconds, [&] { eager.step(); });
   progress.update(repetitions + 1);

@@ -8,6 +8,7 @@
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/settings.h"
+#include "fedgrab/method/composition.h"
 #include "fedgrab/model/safetensors.h"
 
 namespace fedgrab {
@@ -22,7 +23,7 @@ const std::string deployed_prefix = "deployed/";
 std::string card_to_text(const ModelCard& card) {
   return Json{{"architecture", card.architecture},
               {"input", {card.input.channels, card.input.height, card.input.width}},
-              {"head_kind", card.head.kind == HeadKind::cosine ? "cosine" : "linear"},
+              {"head_kind", name_of(card.head.kind)},
               {"head_bias", card.head.bias},
               {"head_scale", card.head.scale},
               {"head_projected", card.head.projected},
@@ -157,29 +158,32 @@ LoadedModel load_model(const fs::path& path) {
 }
 
 LoadedModel load_model(const fs::path& path, const std::vector<std::string>& changes) {
-  const auto of_the_method = [](const std::string& change) { return change.starts_with("method."); };
+  const auto of_deployment = [](const std::string& change) {
+    return change.starts_with("posthoc") || change.starts_with("prior.");
+  };
+  for (const auto& change : changes)
+    if (change.starts_with("method") || change.starts_with("objective") || change.starts_with("server."))
+      throw Error(Fault::usage, change, "cannot be changed after training",
+                  "of a trained model posthoc.* and prior.* can be changed, posthoc.kind=tau-norm for one");
   LoadedModel loaded = load_model(path);
-  if (std::none_of(changes.begin(), changes.end(), of_the_method)) return loaded;
+  if (std::none_of(changes.begin(), changes.end(), of_deployment)) return loaded;
   const fs::path file_path = fs::is_directory(path) ? newest_checkpoint(path) : path;
   const TensorFile file = load_safetensors(file_path);
   if (file.metadata.contains(model_mark))
-    throw Error(Fault::checkpoint, path.string(), "holds no more than the model that was handed out",
-                "give a run directory or a checkpoint to have method.* changed");
+    throw Error(Fault::checkpoint, path.string(), "holds the deployed model alone",
+                "give a run directory or a checkpoint to have posthoc.* or prior.* changed");
   loaded.card = card_from_file(file, file_path);
-  Config config{full_schema()};
-  config.load_toml_text(loaded.card.config, file_path.string());
-  for (const auto& change : changes) config.set_assignment(change);
-  const auto name = config.read<MethodParams>("method").name;
-  if (!find_method(name).preset.empty())
-    throw Error(Fault::usage, "method.name", fmt::format("\"{}\" is a preset, which changes the training", name),
-                "name the method it is a preset of");
-  const auto method = find_method(name).make(config);
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   Checkpoint checkpoint;
-  checkpoint.global = initial_state(make_model(architecture_of(loaded.card, file_path), method->heads(), classes), 0);
+  {  // the checkpoint has the heads and the state of the parts that trained it
+    Composition trained(resolve_config({file_path.string(), loaded.card.config}, {}));
+    checkpoint.global = initial_state(trained.model(architecture_of(loaded.card, file_path), classes), 0);
+  }
   ClientStore clients;
   load_checkpoint(file_path, checkpoint, clients);
-  loaded.state = method->deployed(checkpoint.global, checkpoint.server);
+  const Config config = resolve_config({file_path.string(), loaded.card.config}, assignments_of(changes));
+  const Composition method(config);
+  loaded.state = method.deploy(checkpoint.global, checkpoint.server);
   loaded.card.head = loaded.state.model->heads.front();
   loaded.card.config = config.to_toml();
   return loaded;

@@ -14,7 +14,7 @@
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
-#include "fedgrab/experiment/experiment.h"
+#include "fedgrab/experiment/round_loop.h"
 #include "job_table.h"
 
 namespace fedgrab {

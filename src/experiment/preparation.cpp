@@ -82,8 +82,7 @@ Preparation prepare(const Settings& settings, const std::vector<std::string>& fe
   return p;
 }
 
-Partition partition_samples(const Settings& settings, const Preparation& prepared, bool centralised) {
-  if (centralised) return {prepared.samples};
+Partition partition_samples(const Settings& settings, const Preparation& prepared) {
   return make_partition(settings.partition, prepared.samples, prepared.data.train.labels, prepared.data.classes(),
                         settings.seed(), prepared.data.clients);
 }

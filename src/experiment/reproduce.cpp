@@ -149,8 +149,7 @@ std::string show_partitions(const Reproduction& what, const ReproductionPlan& p,
     const Settings settings = read_settings(p.jobs[i].config);
     const Preparation prepared = prepare(settings);
     const auto& data = prepared.data;
-    const auto counts =
-        partition_table(partition_samples(settings, prepared, false), data.train.labels, data.classes());
+    const auto counts = partition_table(partition_samples(settings, prepared), data.train.labels, data.classes());
     write_atomically(folder / fmt::format("figure-{}.svg", name), partition_picture(counts, data.class_names, title));
     std::vector<Column> columns{{"client"}};
     for (const auto& each : data.class_names) columns.push_back({each});

@@ -7,6 +7,9 @@
 #include "fedgrab/core/parallel.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/core/stopwatch.h"
+#include "fedgrab/data/load.h"
+#include "fedgrab/engine/engine.h"
+#include "fedgrab/method/composition.h"
 
 namespace fedgrab {
 namespace {
@@ -24,8 +27,8 @@ StepTime measure(const Settings& settings) {
   std::vector<int64_t> clients;
   for (size_t k = 0; k < partition.size(); ++k) clients.push_back(static_cast<int64_t>(k));
 
-  const auto method = find_method("fedavg").make(resolve_config(std::nullopt, {{"method", "fedavg"}}));
-  const auto model = make_model(make_architecture(settings.model.name, data.shape()), method->heads(), data.classes());
+  Composition method(resolve_config(std::nullopt, {{"method", "fedavg"}}));
+  const auto model = method.model(make_architecture(settings.model.name, data.shape()), data.classes());
   TrainParams train = settings.train;
   train.local_epochs = 1;
   const Federation federation{data, partition, model, train};
@@ -35,8 +38,10 @@ StepTime measure(const Settings& settings) {
   const auto round = [&](int64_t number) {
     Sums sums;
     int64_t steps = 0;
-    for (const auto& report :
-         engine->train({.round = number, .clients = clients, .global = global, .method = *method}, sums, store))
+    const std::vector<int64_t> sizes(clients.size(), settings.train.batch * batches_per_client);
+    const auto context = method.begin_round(number, settings.seed(), clients, sizes,
+                                            static_cast<int64_t>(clients.size()), global, no_tensors);
+    for (const auto& report : engine->train({.round = context, .method = method, .clients = clients}, sums, store))
       steps += report.steps;
     return static_cast<double>(steps);
   };
@@ -55,7 +60,7 @@ StepTime measure(const Settings& settings) {
 
 StepTime time_step(const Settings& settings) {
   static std::map<std::string, StepTime> known;
-  const auto key = fmt::format("{} {} {}", settings.model.name, settings.train.batch, settings.engine.device);
+  const auto key = fmt::format("{} {} {}", settings.model.name, settings.train.batch, name_of(settings.engine.device));
   const auto [entry, fresh] = known.try_emplace(key);
   if (fresh) entry->second = measure(settings);
   return entry->second;

@@ -30,14 +30,14 @@ Accuracy mean_accuracy(std::span<const RoundRecord* const> records) {
   return mean;
 }
 
-double merit(const Accuracy& accuracy, const std::string& criterion) {
-  if (criterion == "macro-f1") return accuracy.f1;
-  return criterion == "few" ? accuracy.few.value_or(0) : accuracy.all;
+double merit(const Accuracy& accuracy, Criterion criterion) {
+  if (criterion == Criterion::macro_f1) return accuracy.f1;
+  return criterion == Criterion::few ? accuracy.few.value_or(0) : accuracy.all;
 }
 
 }  // namespace
 
-Summary summarise(const std::vector<RoundRecord>& records, const std::string& criterion) {
+Summary summarise(const std::vector<RoundRecord>& records, Criterion criterion) {
   std::vector<const RoundRecord*> evaluated;
   for (const auto& record : records)
     if (record.accuracy) evaluated.push_back(&record);
@@ -49,7 +49,7 @@ Summary summarise(const std::vector<RoundRecord>& records, const std::string& cr
   summary.mean_last_10 = mean_accuracy(last_10);
   summary.averaged = static_cast<int64_t>(last_10.size());
   summary.best_by_validation = evaluated.back()->validation.has_value();
-  summary.criterion = criterion;
+  summary.criterion = name_of(criterion);
   const auto value = [&](const RoundRecord* r) {
     return merit(summary.best_by_validation ? *r->validation : *r->accuracy, criterion);
   };

@@ -11,6 +11,9 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/experiment/preparation.h"
+#include "fedgrab/method/composition.h"
+#include "fedgrab/method/moved_parameters.h"
+#include "fedgrab/method/presets.h"
 
 namespace fedgrab {
 namespace {
@@ -33,7 +36,7 @@ std::string spelled(const toml::node& node) {
   return out.str();
 }
 
-const std::string own_values = "with";  // the table of what a method has for itself
+const std::string own_values = "with";  // the table of values for one method
 
 /// Visits key and value of every entry, dotted keys through tables.
 template <class Visit>
@@ -44,7 +47,7 @@ void for_each_entry(const toml::table& table, const std::string& prefix, const S
     if (const auto* inner = node.as_table())
       for_each_entry(*inner, key + ".", schema, visit);
     else
-      visit(schema.find(key).key, node);
+      visit(is_moved(key, spelled(node)) && !schema.contains(key) ? key : schema.find(key).key, node);
   }
 }
 
@@ -182,7 +185,7 @@ Grid grid_of(const toml::table& sweep, MakeError fault) {
       if (inner == nullptr) throw fault("[sweep.with] holds a table per method", "[sweep.with.fedgrab]");
       for_each_entry(
           *inner, "", schema,
-          [&, name = find_method(std::string(method.str())).name](const std::string& key, const toml::node& node) {
+          [&, name = find_preset(std::string(method.str())).name](const std::string& key, const toml::node& node) {
             grid.with[name].emplace_back(key, spelled(node));
           });
     }
@@ -257,7 +260,7 @@ std::vector<Job> jobs_of(const TomlText& file, const std::vector<SweepCell>& cel
     values.insert(values.end(), cell.all.begin(), cell.all.end());
     Config config = resolve_config(file, values);
     read_settings(config);
-    find_method(config.read<MethodParams>("method").name).make(config);
+    Composition{config};
     const RunDirectory directory{out / cell.name};
     std::vector<std::string> command{"run", file.name, "--quiet", "--resume", "--out", directory.root.string()};
     for (const auto& [key, value] : values) command.insert(command.end(), {"--set", key + "=" + value});
@@ -267,14 +270,13 @@ std::vector<Job> jobs_of(const TomlText& file, const std::vector<SweepCell>& cel
 }
 
 std::vector<std::string> data_faults(const std::vector<Job>& jobs) {
-  std::map<std::pair<std::string, bool>, std::string> known;
+  std::map<std::string, std::string> known;
   std::vector<std::string> faults;
   for (const auto& job : jobs) {
     const Settings settings = read_settings(job.config);
-    const bool central = find_method(settings.method).make(job.config)->centralised();
-    const auto [entry, fresh] = known.try_emplace({data_of(job.config), central});
+    const auto [entry, fresh] = known.try_emplace(data_of(job.config));
     try {
-      if (fresh) partition_samples(settings, prepare(settings), central);
+      if (fresh) partition_samples(settings, prepare(settings));
     } catch (const Error& error) {
       if (error.fault() != Fault::data) throw;
       entry->second = error.what();

@@ -21,7 +21,7 @@ class BalancedSoftmax : public Objective {
   explicit BalancedSoftmax(Params params) : tau_(params.tau) {}
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {
     if (tau_ == 0) return softmax_loss(batch);
     const auto counts = batch.counts.clamp_min(1);
     LogitBatch adjusted = batch;
@@ -35,7 +35,7 @@ class BalancedSoftmax : public Objective {
 
 }  // namespace
 
-ObjectiveEntry balanced_softmax_entry() {
+Choice<Objective> balanced_softmax_entry() {
   return entry_of<BalancedSoftmax>(
       "cross-entropy of logits shifted by the client's class shares (Ren 2020, Menon 2021)");
 }

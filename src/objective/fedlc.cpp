@@ -20,7 +20,7 @@ class FedLc : public Objective {
   explicit FedLc(Params params) : tau_(params.tau) {}
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {
     if (tau_ == 0) return softmax_loss(batch);
     LogitBatch calibrated = batch;
     calibrated.logits = batch.logits - tau_ * batch.counts.clamp_min(1).pow(-0.25).unsqueeze(-2);
@@ -33,7 +33,7 @@ class FedLc : public Objective {
 
 }  // namespace
 
-ObjectiveEntry fedlc_entry() {
+Choice<Objective> fedlc_entry() {
   return entry_of<FedLc>("cross-entropy with margins by the client's class counts (Zhang 2022)");
 }
 

@@ -4,12 +4,12 @@
 
 namespace fedgrab {
 
-LogitLoss Objective::operator()(const LogitBatch& batch, TensorMap& memory) const {
+LogitLoss Objective::operator()(const LogitBatch& batch, TensorMap& client_state) const {
   TORCH_CHECK(batch.logits.dim() >= 2, "logits must be [.., batch, classes]");
   TORCH_CHECK(batch.labels.sizes() == batch.logits.sizes().slice(0, static_cast<size_t>(batch.logits.dim() - 1)),
               "labels must be [.., batch] like the logits");
   const torch::NoGradGuard no_graph;
-  return evaluate(batch, memory);
+  return evaluate(batch, client_state);
 }
 
 torch::Tensor mean_weights(const LogitBatch& batch) {

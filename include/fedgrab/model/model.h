@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fedgrab/core/enums.h"
 #include "fedgrab/model/architecture.h"
 
 namespace fedgrab {
@@ -14,6 +15,8 @@ namespace fedgrab {
 enum class Role { shared, personal, frozen };
 
 enum class HeadKind { linear, cosine };
+template <>
+inline constexpr auto enum_names<HeadKind> = names("linear", "cosine");
 
 struct Head {
   std::string name = "fc";

@@ -13,6 +13,7 @@
 
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/core/registry.h"
 #include "fedgrab/model/model.h"
 #include "fedgrab/model/tensor_map.h"
 
@@ -57,15 +58,13 @@ class Objective {
   virtual Head head() const { return {}; }
   /// Uniform numbers it asks for in a step.
   virtual int64_t uniforms(int64_t /*batch*/, int64_t /*classes*/) const { return 0; }
-  /// Called with a client's memory before each round.
-  virtual void begin_round(TensorMap& /*memory*/) const {}
-  /// What a client's memory says after local training.
-  virtual Diagnostics diagnose(const TensorMap& /*memory*/) const { return {}; }
-  /// Checks the shapes, then calls evaluate(). `memory` is the client's own, kept from step to step and round to round.
-  LogitLoss operator()(const LogitBatch& batch, TensorMap& memory) const;
+  /// Numbers for the record, read from the client state after local training.
+  virtual Diagnostics diagnose(const TensorMap& /*client_state*/) const { return {}; }
+  /// Checks the shapes, then calls evaluate(). The client state is kept from step to step and from round to round.
+  LogitLoss operator()(const LogitBatch& batch, TensorMap& client_state) const;
 
  protected:
-  virtual LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const = 0;
+  virtual LogitLoss evaluate(const LogitBatch& batch, TensorMap& client_state) const = 0;
 };
 
 /// 1/number of samples where there is one, else 0: turns a sum over the batch into the mean of each slot. [.., batch]
@@ -78,25 +77,16 @@ torch::Tensor uniform(const LogitBatch& batch, int64_t n);
 /// Of a tensor of any type and device.
 std::vector<double> to_vector(const torch::Tensor& tensor);
 
-/// The same loss, with the positive and negative gradients of every class collected as SGB collects its own (paper,
-/// Sec. 3.3): their difference is "delta" in its diagnostics.
+/// The same loss, with the positive and negative gradients of every class accumulated as SGB does (paper, Sec. 3.3);
+/// their difference is "delta" in its diagnostics.
 std::unique_ptr<Objective> collecting(std::unique_ptr<Objective> loss);
 
-/// Loss and gradient before anything is re-weighted.
+/// Loss and gradient of the base losses.
 LogitLoss softmax_loss(const LogitBatch& batch);
 LogitLoss sigmoid_loss(const LogitBatch& batch);
 
-/// An entry of the list of objectives.
-struct ObjectiveEntry {
-  std::string name;
-  std::string summary;
-  std::unique_ptr<Objective> (*make)(const Config& config);
-  void (*declare)(Schema& schema) = nullptr;  // its parameters, where it has any
-};
-const std::vector<ObjectiveEntry>& objectives();
+/// The losses there are.
+const std::vector<Choice<Objective>>& objectives();
 std::unique_ptr<Objective> make_objective(const std::string& name, const Config& config);
-
-/// Adds the objectives' parameters.
-void declare_objectives(Schema& schema);
 
 }  // namespace fedgrab

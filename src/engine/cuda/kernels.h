@@ -8,11 +8,12 @@
 
 #include <cstdint>
 
+#include "fedgrab/engine/engine_params.h"
+
 namespace fedgrab::cuda {
 
 /// fp32 multiplies three TF32 products (3xTF32), which keeps float's accuracy; tf32 one; bf16 reads 16-bit operands.
 /// All add in float, and weights and momentum are float always.
-enum class Precision { fp32, tf32, bf16 };
 
 /// Channels of images are padded to this, so that every vector load is aligned.
 constexpr int channel_padding = 8;
