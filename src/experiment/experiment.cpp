@@ -18,9 +18,9 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
-#include "fedgrab/experiment/summary.h"
 #include "fedgrab/model/safetensors.h"
 #include "fedgrab/prior/prior.h"
+#include "fedgrab/record/summary.h"
 #include "fedgrab/record/tensorboard.h"
 #include "run_events.h"
 
