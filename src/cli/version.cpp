@@ -1,3 +1,5 @@
+#include "fedgrab/core/version.h"
+
 #include <fmt/format.h>
 
 #include "commands.h"
@@ -7,15 +9,13 @@ namespace fedgrab::cli {
 namespace {
 
 std::string version_text() {
-  return fmt::format("fedgrab {} ({})\n{}\ndevices: cpu, {} cores{}", FEDGRAB_VERSION, FEDGRAB_REVISION,
-                     libtorch_text(), available_cores(), gpu_text());
+  return fmt::format("fedgrab {} ({})\n{}\ndevices: cpu, {} cores{}", version(), revision(), libtorch_text(),
+                     available_cores(), gpu_text());
 }
 
 }  // namespace
 
-std::string revision_text() {
-  return fmt::format("fedgrab {} ({}), {}", FEDGRAB_VERSION, FEDGRAB_REVISION, libtorch_text());
-}
+std::string revision_text() { return fmt::format("fedgrab {} ({}), {}", version(), revision(), libtorch_text()); }
 
 void add_version(CLI::App& app) {
   auto* command = app.add_subcommand("version", "Version, revision, LibTorch, devices");

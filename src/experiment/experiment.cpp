@@ -15,6 +15,7 @@
 #include "fedgrab/core/random.h"
 #include "fedgrab/core/ranks.h"
 #include "fedgrab/core/stopwatch.h"
+#include "fedgrab/core/version.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
@@ -186,7 +187,7 @@ void Experiment::start_own_files() {
                 "remove the checkpoints to start over");
   // Only now: a run that cannot be resumed stays as it was.
   write_atomically(directory.classes(), to_json(population()).dump() + "\n");
-  write_atomically(directory.config(), config_.to_toml());
+  write_atomically(directory.config(), "# " + program_text() + "\n\n" + config_.to_toml());
   fs::remove(directory.summary());
   if (settings_.record.tensorboard)
     tensorboard_ =
