@@ -33,9 +33,7 @@ int report(const Communicator& ranks, const std::string& message, int code) {
 void build(CLI::App& app, Communicator& ranks) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
-  app.footer(
-      "Start with `fedgrab demo`, then `fedgrab run --method help`.\n"
-      "Errors exit with 2 (usage), 3 (data), 4 (checkpoint), 130 (interrupted) or 1.");
+  app.footer(first_steps() + "\nErrors exit with 2 (usage), 3 (data), 4 (checkpoint), 130 (interrupted) or 1.");
   add_demo(app);
   add_run(app, ranks);
   add_sweep(app);

@@ -15,7 +15,7 @@
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/federation_run.h"
 #include "fedgrab/prior/prior.h"
-#include "fedgrab/experiment/summary.h"
+#include "fedgrab/record/summary.h"
 #include "run_recorder.h"
 
 namespace fedgrab {

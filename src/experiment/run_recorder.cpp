@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/version.h"
 #include "run_events.h"
 
 namespace fedgrab {
@@ -53,7 +54,7 @@ void RunRecorder::start(const Config& config, const Preparation& prepared, const
                 "remove the checkpoints to start over");
   // Only now: a run that cannot be resumed stays as it was.
   write_atomically(directory_.classes(), to_json(population_of(prepared, partition)).dump() + "\n");
-  write_atomically(directory_.config(), config.to_toml());
+  write_atomically(directory_.config(), "# " + program_text() + "\n\n" + config.to_toml());
   fs::remove(directory_.summary());
   if (!config.read<RecordParams>("record").tensorboard) return;
   tensorboard_ =

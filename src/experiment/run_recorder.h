@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "fedgrab/core/file.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/preparation.h"
 #include "fedgrab/record/run_directory.h"

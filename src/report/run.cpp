@@ -12,7 +12,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/progress.h"
-#include "fedgrab/experiment/summary.h"
+#include "fedgrab/record/summary.h"
 #include "flat_toml.h"
 
 namespace fedgrab {

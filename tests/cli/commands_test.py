@@ -195,6 +195,12 @@ class Run(Case):
             self.assertEqual({"all", "many", "med", "few", "per_class"}, set(record["acc"]) - {"f1"})
             self.assertEqual(10, len(record["acc"]["per_class"]))
 
+    def test_tells_what_made_it(self):
+        version, revision = re.match(r"fedgrab (\S+) \((\S+)\)", self.fedgrab("version")).groups()
+        self.assertEqual(f"# fedgrab {version}, revision {revision}", (self.run_folder / "config.toml").read_text().split("\n")[0])
+        summary = json.loads((self.run_folder / "summary.json").read_text())
+        self.assertEqual((version, revision), (summary["version"], summary["revision"]))
+
     def test_summary(self):
         summary = json.loads((self.run_folder / "summary.json").read_text())
         records = metrics(self.run_folder)

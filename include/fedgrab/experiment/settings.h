@@ -15,6 +15,7 @@
 #include "fedgrab/engine/engine_params.h"
 #include "fedgrab/engine/train_params.h"
 #include "fedgrab/model/architecture.h"
+#include "fedgrab/record/summary.h"
 
 namespace fedgrab {
 
@@ -32,10 +33,6 @@ struct ModelParams {
 enum class GroupRule { automatic, mass, counts, lists };
 template <>
 inline constexpr auto enum_names<GroupRule> = names("auto", "mass", "counts", "lists");
-
-enum class Criterion { all, macro_f1, few };
-template <>
-inline constexpr auto enum_names<Criterion> = names("all", "macro-f1", "few");
 
 struct EvalParams {
   int64_t every = 1;

@@ -3,10 +3,14 @@
 
 #include <vector>
 
-#include "fedgrab/experiment/settings.h"
+#include "fedgrab/core/enums.h"
 #include "fedgrab/record/schema.h"
 
 namespace fedgrab {
+
+enum class Criterion { all, macro_f1, few };
+template <>
+inline constexpr auto enum_names<Criterion> = names("all", "macro-f1", "few");
 
 /// Last, mean of the last ten, best by `criterion` (of EvalParams) and the round Few reached 0.55, from the evaluated
 /// rounds.

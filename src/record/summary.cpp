@@ -1,4 +1,4 @@
-#include "fedgrab/experiment/summary.h"
+#include "fedgrab/record/summary.h"
 
 #include <algorithm>
 #include <functional>

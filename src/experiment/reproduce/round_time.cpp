@@ -14,7 +14,7 @@
 namespace fedgrab {
 namespace {
 
-constexpr int64_t batches_per_client = 2;
+constexpr int64_t batches_timed = 2;
 
 StepTime measure(const Settings& settings) {
   note(fmt::format("timing a few steps of {} at batch {}", settings.model.name, settings.train.batch));
@@ -23,7 +23,7 @@ StepTime measure(const Settings& settings) {
   Partition partition(static_cast<size_t>(on_cuda(settings.engine) ? settings.partition.clients : workers));
   int64_t next = 0;
   for (auto& own : partition)
-    for (int64_t i = 0; i < settings.train.batch * batches_per_client; ++i) own.push_back(next++ % data.train.count());
+    for (int64_t i = 0; i < settings.train.batch * batches_timed; ++i) own.push_back(next++ % data.train.count());
   std::vector<int64_t> clients;
   for (size_t k = 0; k < partition.size(); ++k) clients.push_back(static_cast<int64_t>(k));
 

@@ -11,7 +11,7 @@
 namespace fedgrab {
 namespace {
 
-const std::string seed_key = "train.seed";
+const std::string seed_parameter = "train.seed";
 const std::string not_run = "–";
 
 /// A number column of the paper: where it is in a summary.json, and how many digits it has.
@@ -108,7 +108,7 @@ struct Group {
 std::vector<Group> groups_of(const Reproduction& what, const std::vector<ShownCell>& cells) {
   std::vector<Group> groups;
   for (const auto& shown : cells) {
-    const std::string name = shown.cell.name_without({seed_key, what.figure.x});
+    const std::string name = shown.cell.name_without({seed_parameter, what.figure.x});
     const auto label = what.labels.find(name);
     const std::string text = label == what.labels.end() ? name : label->second;
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.label == text; });
@@ -238,7 +238,7 @@ Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, 
     }
     texts.push_back(rounds_text(done, paper_rounds));
     texts.push_back(fmt::format("{}/{}", done.size(), own.size()));
-    texts.push_back(own.empty() ? not_run : own.front()->cell.name_without({seed_key}));
+    texts.push_back(own.empty() ? not_run : own.front()->cell.name_without({seed_parameter}));
     table.add_row(texts);
   }
   return table;
