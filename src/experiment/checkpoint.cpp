@@ -35,6 +35,12 @@ std::string card_to_text(const ModelCard& card) {
       .dump();
 }
 
+HeadKind head_kind(const Json& kind, const fs::path& path) {
+  if (kind == "cosine") return HeadKind::cosine;
+  if (kind == "linear") return HeadKind::linear;
+  throw Error(Fault::checkpoint, path.string(), fmt::format("{} is no kind of head", kind.dump()));
+}
+
 ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
   const auto found = file.metadata.find(card_key);
   if (found == file.metadata.end())
@@ -42,21 +48,24 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
                 "use model.init to start a run from weights of another origin");
   try {
     const Json json = Json::parse(found->second);
-    ModelCard card{.architecture = json.at("architecture"),
-                   .input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)},
-                   .head = {.kind = json.at("head_kind") == "cosine" ? HeadKind::cosine : HeadKind::linear,
-                            .bias = json.at("head_bias"),
-                            .scale = json.at("head_scale"),
-                            .projected = json.value("head_projected", false),
-                            .shift = json.value("head_shift", std::vector<float>())},
-                   .class_names = json.at("class_names"),
-                   .normalisation = {json.at("mean"), json.at("std")},
-                   .round = json.at("round"),
-                   .config = json.at("config")};
+    // Member by member: GCC 12 destroys a nested aggregate twice when an initialiser after it throws.
+    ModelCard card;
+    json.at("architecture").get_to(card.architecture);
+    card.input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)};
+    card.head.kind = head_kind(json.at("head_kind"), path);
+    json.at("head_bias").get_to(card.head.bias);
+    json.at("head_scale").get_to(card.head.scale);
+    card.head.projected = json.value("head_projected", false);
+    card.head.shift = json.value("head_shift", std::vector<float>());
+    json.at("class_names").get_to(card.class_names);
+    json.at("mean").get_to(card.normalisation.mean);
+    json.at("std").get_to(card.normalisation.std);
+    json.at("round").get_to(card.round);
+    json.at("config").get_to(card.config);
     const auto channels = static_cast<size_t>(card.input.channels);
     if (!(card.head.shift.empty() || card.head.shift.size() == card.class_names.size()) ||
         card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
-        card.class_names.empty() || card.input.height < 1 || card.input.width < 1)
+        card.class_names.empty() || card.input.height < 1 || card.input.width < 1 || card.round < 0)
       throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
     return card;
   } catch (const nlohmann::json::exception& error) {

@@ -139,6 +139,50 @@ TEST_F(CheckpointTest, WithAnUnreadableDescriptionIsRefused) {
   load_model(path);  // what was refused is what was changed
 }
 
+/// The description with one field deleted, or of a type that the field cannot have.
+std::vector<std::pair<std::string, std::string>> damaged_cards(const Json& card) {
+  std::vector<std::pair<std::string, std::string>> damaged;
+  const std::vector<Json> wrong{nullptr, 5, 1.5, "text", true, Json::object(), {1, 2, 3}, {"x"}, {{1}, {2}, {3}}};
+  const auto same_type = [](const Json& a, const Json& b) {
+    if (a.is_array() && b.is_array() && !a.empty()) return a.front().is_number() == b.front().is_number();
+    return a.is_number() ? b.is_number() : a.type() == b.type();
+  };
+  for (const auto& [field, value] : card.items()) {
+    Json changed = card;
+    changed.erase(field);
+    if (field != "head_projected" && field != "head_shift")  // absent in old files
+      damaged.emplace_back(field + " deleted", changed.dump());
+    for (const auto& other : wrong) {
+      const bool text_that_is_none = field == "architecture" || field == "head_kind";
+      if (same_type(value, other) && !text_that_is_none) continue;
+      changed[field] = other;
+      damaged.emplace_back(field + ": " + other.dump(), changed.dump());
+    }
+  }
+  return damaged;
+}
+
+TEST_F(CheckpointTest, EveryFieldOfTheDescriptionDeletedOrMistypedIsRefused) {
+  const auto model = scratch_.path("model.safetensors");
+  save_model(model, card_of("resnet8"), state_);
+  save(12);
+  for (const std::string& path : {model, directory_.checkpoint(12).string()}) {
+    const TensorFile good = load_safetensors(path);
+    for (const auto& [what, text] : damaged_cards(Json::parse(good.metadata.at("fedgrab")))) {
+      SCOPED_TRACE(what);
+      TensorFile damaged = good;
+      damaged.metadata["fedgrab"] = text;
+      save_safetensors(path, damaged);
+      expect_error(Fault::checkpoint, [&] { load_model(path); }, {path});
+      expect_error(Fault::checkpoint, [&] { load_model(path, {"method.name=fedavg"}); }, {path});
+      if (what == "architecture: \"text\"") continue;  // a run knows its own
+      Checkpoint loaded{0, state_.clone(), {}};
+      ClientStore clients;
+      expect_error(Fault::checkpoint, [&] { load_checkpoint(path, loaded, clients); }, {path});
+    }
+  }
+}
+
 // --- The model alone ---
 
 class ModelFile : public CheckpointTest {
