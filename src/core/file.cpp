@@ -123,13 +123,17 @@ FolderLock::FolderLock(const fs::path& folder)
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
 
-LineLog::LineLog(fs::path path, int64_t keep_lines) : path_(std::move(path)) {
+LineLog::LineLog(fs::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(Fault::other, path_, "cannot write");
   lock_or_close(descriptor_, path_);
+  ::lseek(descriptor_, 0, SEEK_END);
+}
+
+void LineLog::keep(int64_t lines) {
   const std::string text = read_text(path_, Fault::other);
   size_t end = 0;
-  for (int64_t line = 0; line < keep_lines; ++line) {
+  for (int64_t line = 0; line < lines; ++line) {
     const size_t next = text.find('\n', end);
     if (next == std::string::npos) break;
     end = next + 1;

@@ -117,9 +117,9 @@ class Experiment {
   std::unique_ptr<Engine> engine_;
   Checkpoint state_;
   int64_t saved_round_ = -1;
+  std::unique_ptr<LineLog> metrics_;  // also the lock on the directory: outlives the clients' files
   ClientStore clients_;
   std::vector<RoundRecord> records_;
-  std::unique_ptr<LineLog> metrics_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   std::vector<std::vector<int64_t>> confusion_;  // of the round just evaluated, where it is to be shown
 };
@@ -169,6 +169,7 @@ void Experiment::follow_files() {
 void Experiment::start_own_files() {
   const auto& directory = options_.directory;
   make_folder(directory.root);
+  metrics_ = std::make_unique<LineLog>(directory.metrics());  // first: nothing of another process's run is touched
   const bool known = options_.resume && directory.exists();
   if (known && fs::exists(directory.partition())) {
     if (load_partition(directory.partition()) != partition_)
@@ -178,7 +179,7 @@ void Experiment::start_own_files() {
     save_partition(directory.partition(), partition_);
   }
   if (known) restore();
-  metrics_ = std::make_unique<LineLog>(directory.metrics(), state_.round);
+  metrics_->keep(state_.round);
   records_ = directory.read_metrics();
   if (static_cast<int64_t>(records_.size()) != state_.round)
     throw Error(Fault::checkpoint, directory.metrics().string(),

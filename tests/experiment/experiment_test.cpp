@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -145,6 +146,24 @@ TEST_F(ExperimentTest, BehindABrokenCheckpointTheOlderOneIsNamed) {
   fs::remove(directory("run").checkpoint(4));
   run("run", config, true);
   expect_same_run(directory("whole"), directory("run"));
+}
+
+/// Every file below a folder and what it holds.
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files[entry.path().string()] = read_text(entry.path());
+  return files;
+}
+
+TEST_F(ExperimentTest, ARefusedSecondResumeLeavesTheFirstAsItIs) {
+  const Config config = small_config({{"method", "scaffold"}, {"engine.client_memory", "0"}});
+  run("run", config);
+  scratch_.write("run/clients/3-9.safetensors", "the first run works on it");
+  const auto before = contents(directory("run").root);
+  const LineLog first(directory("run").metrics());
+  expect_error(Fault::usage, [&] { run("run", config, true); }, {"metrics.jsonl", "another process"});
+  EXPECT_EQ(contents(directory("run").root), before);
 }
 
 TEST_F(ExperimentTest, DataThatChangedUnderARunIsRefused) {

@@ -41,13 +41,15 @@ void write_atomically(const std::filesystem::path& path, std::string_view text);
 /// A log: grows in place, whole lines only, each on the disk before append() returns.
 class LineLog {
  public:
-  /// Keeps the first `keep_lines` complete lines of an existing file and cuts the rest. One writer at a time: a second
-  /// one, of this process or another, is refused.
-  LineLog(std::filesystem::path path, int64_t keep_lines);
+  /// One writer at a time: a second one, of this process or another, is refused, and the file stays as it is.
+  explicit LineLog(std::filesystem::path path);
+  LineLog(std::filesystem::path path, int64_t keep_lines) : LineLog(std::move(path)) { keep(keep_lines); }
   LineLog(const LineLog&) = delete;
   LineLog& operator=(const LineLog&) = delete;
   ~LineLog();
 
+  /// Keeps the first complete lines and cuts the rest.
+  void keep(int64_t lines);
   void append(std::string_view line);
 
  private:
