@@ -9,6 +9,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 #include "fedgrab/core/parameters.h"
 
 namespace fedgrab {
@@ -153,7 +154,7 @@ void Config::load_toml(const std::filesystem::path& path) {
 
 void Config::load_toml_text(std::string_view text, const std::string& name) {
   try {
-    toml::table table = toml::parse(text, name);
+    toml::table table = toml::parse(shallow_toml(text, name, Fault::usage), name);
     table.erase("sweep");  // the grid over this configuration, and what is made of its runs: read by whoever does it
     table.erase("reproduce");
     load_table(*this, table, "");

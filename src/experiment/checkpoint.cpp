@@ -6,6 +6,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/settings.h"
 #include "fedgrab/model/safetensors.h"
@@ -47,7 +48,7 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
     throw Error(Fault::checkpoint, path.string(), "was not written by fedgrab: it does not say which model it holds",
                 "use model.init to start a run from weights of another origin");
   try {
-    const Json json = Json::parse(found->second);
+    const Json json = Json::parse(shallow_json(found->second, path.string(), Fault::checkpoint));
     // Member by member: GCC 12 destroys a nested aggregate twice when an initialiser after it throws.
     ModelCard card;
     json.at("architecture").get_to(card.architecture);

@@ -14,6 +14,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 
 namespace fedgrab {
 namespace {
@@ -113,7 +114,7 @@ json parse_header(const fs::path& path, const std::string& text) {
     return true;
   };
   try {
-    return json::parse(text, check);
+    return json::parse(shallow_json(text, path.string(), Fault::checkpoint), check);
   } catch (const json::exception&) {
     refuse(path, "the header is not valid JSON");
   }

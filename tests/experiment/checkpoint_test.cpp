@@ -100,6 +100,21 @@ TEST_F(CheckpointTest, DamagedOrMissingIsRefused) {
                {"000099.safetensors"});
 }
 
+TEST_F(CheckpointTest, WithADescriptionNestedWithoutEndIsRefused) {
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  const TensorFile good = load_safetensors(path);
+  TensorFile deep = good;
+  deep.metadata["fedgrab"] = "{\"class_names\": " + std::string(20000, '[') + std::string(20000, ']') + "}";
+  save_safetensors(path, deep);
+  expect_error(Fault::checkpoint, [&] { load_model(path); }, {path.string(), "nested"});
+  Json card = Json::parse(good.metadata.at("fedgrab"));
+  card["config"] = "a = " + std::string(20000, '[');
+  deep.metadata["fedgrab"] = card.dump();
+  save_safetensors(path, deep);
+  expect_error(Fault::usage, [&] { load_model(path, {"method.name=fedavg"}); }, {path.string(), "nested"});
+}
+
 TEST_F(CheckpointTest, WithoutADescriptionIsRefused) {
   const auto path = scratch_.path("plain.safetensors");
   save_safetensors(path, {state_.named(), {}});

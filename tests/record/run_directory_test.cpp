@@ -53,6 +53,18 @@ TEST_F(RunDirectoryTest, NamesFileAndLineOfWhatIsNoRecord) {
   }
 }
 
+TEST_F(RunDirectoryTest, RefusesFilesNestedWithoutEnd) {
+  const std::string deep = "{\"x\":" + std::string(20000, '[') + std::string(20000, ']') + "}\n";
+  scratch_.write("metrics.jsonl", line(1) + deep);
+  scratch_.write("summary.json", deep);
+  expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", "nested"});
+  expect_error(Fault::data, [&] { directory_.last_round(); }, {"metrics.jsonl", "nested"});
+  expect_error(Fault::data, [&] { directory_.read_summary(); }, {"summary.json", "nested"});
+  expect_error(Fault::data, [&] { directory_.read_population(); }, {"summary.json", "nested"});
+  scratch_.write("classes.json", deep);
+  expect_error(Fault::data, [&] { directory_.read_population(); }, {"classes.json", "nested"});
+}
+
 TEST_F(RunDirectoryTest, NamesASummaryThatCannotBeRead) {
   expect_error(Fault::data, [&] { directory_.read_summary(); }, {"summary.json"});
   scratch_.write("summary.json", "{\"rounds\":");
