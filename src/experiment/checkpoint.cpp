@@ -119,6 +119,7 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
     if (!torch::equal(deployed.view(p), checkpoint.global.view(p)))
       file.tensors.emplace(deployed_prefix + p.name, deployed.view(p));
   file.tensors.merge(clients.in_memory());
+  add_checksum(file);
   clients.link_files(
       RunDirectory::clients_of(directory.checkpoint(checkpoint.round)));  // first: a checkpoint that exists is complete
   save_safetensors(directory.checkpoint(checkpoint.round), file);
@@ -126,15 +127,32 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
   for (size_t i = 0; i + static_cast<size_t>(keep) < rounds.size(); ++i) directory.remove_checkpoint(rounds[i]);
 }
 
-void load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& clients) {
+ModelCard load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& clients) {
   const TensorFile file = load_safetensors(path);
-  const ModelCard card = card_from_file(file, path);
+  ModelCard card = card_from_file(file, path);
   checkpoint.global.assign(file.tensors, path.string());
   checkpoint.round = card.round;
   checkpoint.server.clear();
   for (const auto& [name, tensor] : file.tensors)
     if (name.starts_with(server_prefix)) checkpoint.server.emplace(name.substr(server_prefix.size()), tensor.clone());
   clients.restore(file.tensors, RunDirectory::clients_of(path), path.string());
+  return card;
+}
+
+void check_resumed_settings(const Config& config, const ModelCard& card, const fs::path& checkpoint) {
+  Config saved{full_schema()};
+  saved.load_toml_text(card.config, checkpoint.string());
+  const bool cosine = saved.read<TrainParams>("train").schedule == "cosine";
+  for (const auto& parameter : saved.schema().all()) {
+    const std::string& key = parameter.key;
+    if (!saved.is_set(key) || saved.get(key) == config.get(key)) continue;
+    if (key == "train.rounds" && !cosine) continue;
+    if (key.starts_with("engine.") || key.starts_with("record.") || key.starts_with("checkpoint.")) continue;
+    throw Error(Fault::usage, key,
+                fmt::format("{} differs from {}, with which {} was trained", to_text(config.get(key)),
+                            to_text(saved.get(key)), checkpoint.string()),
+                "was config.toml changed? Put the value back, or start a new run with another --out");
+  }
 }
 
 void save_model(const fs::path& path, const ModelCard& card, const State& state) {

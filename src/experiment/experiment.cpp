@@ -198,14 +198,16 @@ void Experiment::start_own_files() {
 void Experiment::restore() {
   const auto rounds = options_.directory.checkpoint_rounds();
   if (rounds.empty()) return;
+  ModelCard card;
   try {
-    load_checkpoint(options_.directory.checkpoint(rounds.back()), state_, clients_);
+    card = load_checkpoint(options_.directory.checkpoint(rounds.back()), state_, clients_);
   } catch (const Error& error) {
     // Going back by ourselves would cut the record of the rounds between: that is the user's to decide.
     if (rounds.size() == 1) throw;
     throw Error(error.fault(), "--resume", error.what(),
                 fmt::format("remove that file to continue from round {}", rounds[rounds.size() - 2]));
   }
+  check_resumed_settings(config_, card, options_.directory.checkpoint(rounds.back()));
   saved_round_ = state_.round;
   if (!options_.quiet) note(fmt::format("resuming {} after round {}", options_.directory.root.string(), state_.round));
 }

@@ -22,6 +22,12 @@ Json read_json(const fs::path& path) {
   }
 }
 
+void check_round(const RoundRecord& record, int64_t line, const fs::path& file) {
+  if (record.round != line)
+    throw Error(Fault::data, file.string(), fmt::format("line {} is of round {}", line, record.round),
+                "was it changed by hand?");
+}
+
 }  // namespace
 
 fs::path RunDirectory::checkpoint(int64_t round) const {
@@ -60,6 +66,7 @@ std::vector<RoundRecord> RunDirectory::read_metrics() const {
       throw Error(Fault::data, metrics().string(),
                   fmt::format("line {} is not a record: {}", records.size() + 1, error.what()));
     }
+    check_round(records.back(), static_cast<int64_t>(records.size()), metrics());
   }
   return records;
 }
@@ -71,7 +78,10 @@ std::optional<RoundRecord> RunDirectory::last_round() const {
   if (text.empty()) return std::nullopt;
   const auto start = text.rfind('\n', text.size() - 2) + 1;
   try {
-    return round_from_json(Json::parse(shallow_json(std::string_view(text).substr(start), metrics().string())));
+    RoundRecord record =
+        round_from_json(Json::parse(shallow_json(std::string_view(text).substr(start), metrics().string())));
+    check_round(record, std::count(text.begin(), text.end(), '\n'), metrics());
+    return record;
   } catch (const nlohmann::json::exception& error) {
     throw Error(Fault::data, metrics().string(), fmt::format("its last line is not a record: {}", error.what()));
   }

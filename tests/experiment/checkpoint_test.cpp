@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/core/file.h"
 #include "fedgrab/model/safetensors.h"
 #include "tests/data/scratch_folder.h"
 
@@ -98,6 +99,38 @@ TEST_F(CheckpointTest, DamagedOrMissingIsRefused) {
   expect_error(Fault::checkpoint, [&] { load_checkpoint(path, loaded, clients); }, {path.string()});
   expect_error(Fault::checkpoint, [&] { load_checkpoint(directory_.checkpoint(99), loaded, clients); },
                {"000099.safetensors"});
+}
+
+TEST_F(CheckpointTest, ATensorThatChangedIsRefused) {
+  clients_.write(0, {{"sgb.error", torch::tensor({1.0F, 2.0F})}});
+  clients_.commit();
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  const auto bytes = read_bytes(path);
+  Checkpoint loaded{0, state_.clone(), {}};
+  ClientStore clients;
+  for (const size_t from_end : {1U, 5U, 1000U}) {
+    auto damaged = bytes;
+    damaged[damaged.size() - from_end] ^= 1U;
+    AtomicFile file(path);
+    file.write(damaged);
+    file.commit();
+    expect_error(Fault::checkpoint, [&] { load_checkpoint(path, loaded, clients); }, {path.string(), "checksum"});
+    expect_error(Fault::checkpoint, [&] { load_model(path); }, {path.string(), "checksum"});
+  }
+}
+
+TEST_F(CheckpointTest, OfVersion01HasNoChecksumAndLoads) {
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  TensorFile file = load_safetensors(path);
+  ASSERT_EQ(file.metadata.erase("fedgrab.crc32"), 1U);
+  save_safetensors(path, file);
+  EXPECT_TRUE(torch::equal(load_model(path).state.view("fc.weight"), state_.view("fc.weight")));
+  Checkpoint loaded{0, initial_state(state_.model, 6), {}};
+  ClientStore clients;
+  EXPECT_EQ(load_checkpoint(path, loaded, clients).round, 12);
+  EXPECT_TRUE(torch::equal(loaded.global.flat, state_.flat));
 }
 
 TEST_F(CheckpointTest, WithADescriptionNestedWithoutEndIsRefused) {

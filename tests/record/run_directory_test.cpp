@@ -53,6 +53,19 @@ TEST_F(RunDirectoryTest, NamesFileAndLineOfWhatIsNoRecord) {
   }
 }
 
+TEST_F(RunDirectoryTest, EachLineIsOfItsRound) {
+  for (const auto& [log, fault] :
+       std::vector<std::pair<std::string, std::string>>{{line(2), "line 1 is of round 2"},
+                                                        {line(1) + line(1), "line 2 is of round 1"},
+                                                        {line(1) + line(3), "line 2 is of round 3"},
+                                                        {line(0) + line(1), "line 1 is of round 0"}}) {
+    scratch_.write("metrics.jsonl", log);
+    expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", fault});
+  }
+  scratch_.write("metrics.jsonl", line(1) + line(3));
+  expect_error(Fault::data, [&] { directory_.last_round(); }, {"metrics.jsonl", "line 2 is of round 3"});
+}
+
 TEST_F(RunDirectoryTest, RefusesFilesNestedWithoutEnd) {
   const std::string deep = "{\"x\":" + std::string(20000, '[') + std::string(20000, ']') + "}\n";
   scratch_.write("metrics.jsonl", line(1) + deep);
