@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -17,7 +18,11 @@ namespace py = pybind11;
 /// listens to signals; what a Python handler raises stops the work and is raised here.
 template <class Work>
 auto interruptible(Work work) {
-  auto result = std::async(std::launch::async, std::move(work));
+  std::atomic<bool> stop = false;  // of this call alone: other threads may have work of their own
+  auto result = std::async(std::launch::async, [&stop, work = std::move(work)]() mutable {
+    const StopScope scope(&stop);
+    return work();
+  });
   const py::gil_scoped_release released;
   while (result.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
     const py::gil_scoped_acquire acquired;
@@ -25,9 +30,8 @@ auto interruptible(Work work) {
     py::error_already_set raised;
     {
       const py::gil_scoped_release waiting;
-      set_interrupted(true);
+      stop = true;
       result.wait();
-      set_interrupted(false);
     }
     throw raised;
   }

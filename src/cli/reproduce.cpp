@@ -69,11 +69,13 @@ void print_list(const std::vector<std::string>& names, const ReproduceOptions& o
 }
 
 void run(const ReproduceFlags& flags, const CLI::App& command) {
+  // Not nested: GCC 12 destroys a nested aggregate twice when an initialiser after it throws.
+  const JobOptions jobs{.at_once = flags.jobs, .program = own_program(), .quiet = flags.quiet};
   const ReproduceOptions options{.out = flags.out,
                                  .flags = flags.config->assignments(),
                                  .cells = flags.cells,
                                  .seeds = flags.seeds,
-                                 .jobs = {.at_once = flags.jobs, .program = own_program(), .quiet = flags.quiet},
+                                 .jobs = jobs,
                                  .command = command_line(command),
                                  .revision = revision_text()};
   if (flags.list) return print_list(flags.name.empty() ? reproduction_names() : std::vector{flags.name}, options);

@@ -9,6 +9,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 #include "fedgrab/core/parameters.h"
 
 namespace fedgrab {
@@ -161,7 +162,7 @@ void Config::load_toml(const std::filesystem::path& path) {
 std::vector<std::pair<std::string, Value>> Config::read_toml_text(std::string_view text,
                                                                   const std::string& name) const {
   try {
-    toml::table table = toml::parse(text, name);
+    toml::table table = toml::parse(shallow_toml(text, name, Fault::usage), name);
     table.erase("sweep");  // the grid over this configuration, and what is made of its runs: read by whoever does it
     table.erase("reproduce");
     Values values;

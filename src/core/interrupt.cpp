@@ -5,14 +5,15 @@
 namespace fedgrab {
 namespace {
 
-volatile std::sig_atomic_t flag = 0;
+std::atomic<bool> signalled = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
+thread_local const std::atomic<bool>* stop_flag = nullptr;
 
 void on_signal(int signal) {
-  if (flag != 0) {  // the user insists
+  if (signalled.exchange(true)) {  // the user insists
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
-  flag = 1;
 }
 
 }  // namespace
@@ -22,8 +23,10 @@ void catch_interrupts() {
   std::signal(SIGTERM, on_signal);
 }
 
-bool interrupted() { return flag != 0; }
+bool interrupted() { return signalled || (stop_flag != nullptr && *stop_flag); }
 
-void set_interrupted(bool wanted) { flag = wanted ? 1 : 0; }
+StopScope::StopScope(const std::atomic<bool>* flag) : outer_(stop_flag) { stop_flag = flag; }
+StopScope::~StopScope() { stop_flag = outer_; }
+const std::atomic<bool>* StopScope::current() { return stop_flag; }
 
 }  // namespace fedgrab

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "fedgrab/core/interrupt.h"
+
 namespace fedgrab {
 
 int available_cores() {
@@ -22,7 +24,9 @@ void parallel_for(int64_t items, int workers, const std::function<void(int64_t, 
   std::atomic<int64_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_guard;
+  const auto* stop = StopScope::current();
   const auto run = [&](int worker) {
+    const StopScope scope(stop);
     for (int64_t item = next++; item < items; item = next++) {
       try {
         work(item, worker);

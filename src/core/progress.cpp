@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <mutex>
+
+#include "fedgrab/core/error.h"
 
 namespace fedgrab {
 namespace {
@@ -14,6 +17,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto redraw_interval = std::chrono::milliseconds(100);
 constexpr auto line_interval = std::chrono::seconds(2);
 
+/// Guards standard error, and what is known of it: threads report side by side.
+std::mutex output_guard;
 bool line_open = false;  // a progress line is on the screen without its line break
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -64,6 +69,7 @@ void Progress::update(int64_t done, std::string_view detail) {
     time = format_duration(elapsed / static_cast<double>(advanced) * static_cast<double>(total_ - done)) + " left";
   const std::string text =
       fmt::format("{} {}/{}{}{} · {}", label_, done, total_, detail.empty() ? "" : " · ", detail, time);
+  const std::lock_guard lock(output_guard);
   if (terminal_) {
     const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 1.0;
     fmt::print(stderr, "\r\033[K{} {}", bar(std::clamp(share, 0.0, 1.0)), text);
@@ -77,14 +83,17 @@ void Progress::update(int64_t done, std::string_view detail) {
 void Progress::finish() {
   if (finished_) return;
   finished_ = true;
+  const std::lock_guard lock(output_guard);
   if (line_open) fmt::print(stderr, "\n");
   line_open = false;
 }
 
 void note(std::string_view message) {
+  const std::string text = printable(message) + "\n";
+  const std::lock_guard lock(output_guard);
   if (line_open) fmt::print(stderr, "\r\033[K");
   line_open = false;
-  fmt::print(stderr, "{}\n", message);
+  fmt::print(stderr, "{}", text);
 }
 
 void warn(std::string_view message) { note(fmt::format("fedgrab: warning: {}", message)); }

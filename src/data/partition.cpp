@@ -10,6 +10,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 #include "fedgrab/core/random.h"
 
 namespace fedgrab {
@@ -174,7 +175,8 @@ Partition load_partition(const std::filesystem::path& path) {
   };
   nlohmann::json json;
   try {
-    json = nlohmann::json::parse(read_text(path));
+    const std::string text = read_text(path);
+    json = nlohmann::json::parse(shallow_json(text, path.string()));
   } catch (const nlohmann::json::parse_error& error) {
     throw refuse(fmt::format("not valid JSON near byte {}", error.byte));
   }

@@ -77,7 +77,9 @@ void ClientStore::write(int64_t client, TensorMap memory) {
     used_ += kept.bytes;
   }
   if (!kept.file.empty()) {
-    save_safetensors(kept.file, {kept.tensors, {}});
+    TensorFile file{kept.tensors, {}};
+    add_checksum(file);
+    save_safetensors(kept.file, file);
     kept.tensors.clear();
   }
   const std::lock_guard lock(guard_);

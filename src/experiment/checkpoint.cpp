@@ -6,6 +6,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/settings.h"
 #include "fedgrab/method/composition.h"
@@ -36,28 +37,37 @@ std::string card_to_text(const ModelCard& card) {
       .dump();
 }
 
+HeadKind head_kind(const Json& kind, const fs::path& path) {
+  const auto known = enum_named<HeadKind>(kind.get<std::string>());
+  if (known) return *known;
+  throw Error(Fault::checkpoint, path.string(), fmt::format("{} is no kind of head", kind.dump()));
+}
+
 ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
   const auto found = file.metadata.find(card_key);
   if (found == file.metadata.end())
     throw Error(Fault::checkpoint, path.string(), "was not written by fedgrab: it does not say which model it holds",
                 "use model.init to start a run from weights of another origin");
   try {
-    const Json json = Json::parse(found->second);
-    ModelCard card{.architecture = json.at("architecture"),
-                   .input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)},
-                   .head = {.kind = json.at("head_kind") == "cosine" ? HeadKind::cosine : HeadKind::linear,
-                            .bias = json.at("head_bias"),
-                            .scale = json.at("head_scale"),
-                            .projected = json.value("head_projected", false),
-                            .shift = json.value("head_shift", std::vector<float>())},
-                   .class_names = json.at("class_names"),
-                   .normalisation = {json.at("mean"), json.at("std")},
-                   .round = json.at("round"),
-                   .config = json.at("config")};
+    const Json json = Json::parse(shallow_json(found->second, path.string(), Fault::checkpoint));
+    // Member by member: GCC 12 destroys a nested aggregate twice when an initialiser after it throws.
+    ModelCard card;
+    json.at("architecture").get_to(card.architecture);
+    card.input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)};
+    card.head.kind = head_kind(json.at("head_kind"), path);
+    json.at("head_bias").get_to(card.head.bias);
+    json.at("head_scale").get_to(card.head.scale);
+    card.head.projected = json.value("head_projected", false);
+    card.head.shift = json.value("head_shift", std::vector<float>());
+    json.at("class_names").get_to(card.class_names);
+    json.at("mean").get_to(card.normalisation.mean);
+    json.at("std").get_to(card.normalisation.std);
+    json.at("round").get_to(card.round);
+    json.at("config").get_to(card.config);
     const auto channels = static_cast<size_t>(card.input.channels);
     if (!(card.head.shift.empty() || card.head.shift.size() == card.class_names.size()) ||
         card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
-        card.class_names.empty() || card.input.height < 1 || card.input.width < 1)
+        card.class_names.empty() || card.input.height < 1 || card.input.width < 1 || card.round < 0)
       throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
     return card;
   } catch (const nlohmann::json::exception& error) {
@@ -110,6 +120,7 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
     if (!torch::equal(deployed.view(p), checkpoint.global.view(p)))
       file.tensors.emplace(deployed_prefix + p.name, deployed.view(p));
   file.tensors.merge(clients.in_memory());
+  add_checksum(file);
   clients.link_files(
       RunDirectory::clients_of(directory.checkpoint(checkpoint.round)));  // first: a checkpoint that exists is complete
   save_safetensors(directory.checkpoint(checkpoint.round), file);
@@ -117,15 +128,36 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
   for (size_t i = 0; i + static_cast<size_t>(keep) < rounds.size(); ++i) directory.remove_checkpoint(rounds[i]);
 }
 
-void load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& clients) {
+ModelCard load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientStore& clients) {
   const TensorFile file = load_safetensors(path);
-  const ModelCard card = card_from_file(file, path);
+  ModelCard card = card_from_file(file, path);
   checkpoint.global.assign(file.tensors, path.string());
   checkpoint.round = card.round;
   checkpoint.server.clear();
   for (const auto& [name, tensor] : file.tensors)
     if (name.starts_with(server_prefix)) checkpoint.server.emplace(name.substr(server_prefix.size()), tensor.clone());
   clients.restore(file.tensors, RunDirectory::clients_of(path), path.string());
+  return card;
+}
+
+void check_resumed_settings(const Config& config, const ModelCard& card, const fs::path& checkpoint) {
+  Config saved{full_schema()};
+  const auto values = saved.read_toml_text(card.config, checkpoint.string());
+  if (written_by_0_1(values))
+    throw Error(Fault::checkpoint, checkpoint.string(), "was written by version 0.1, whose runs cannot be resumed",
+                "eval, predict and export read it; start a new run with another --out");
+  for (const auto& [key, value] : values) saved.set(key, value);
+  const bool cosine = saved.read<TrainParams>("train").schedule == Schedule::cosine;
+  for (const auto& parameter : saved.schema().all()) {
+    const std::string& key = parameter.key;
+    if (!saved.is_set(key) || saved.get(key) == config.get(key)) continue;
+    if (key == "train.rounds" && !cosine) continue;
+    if (key.starts_with("engine.") || key.starts_with("record.") || key.starts_with("checkpoint.")) continue;
+    throw Error(Fault::usage, key,
+                fmt::format("{} differs from {}, with which {} was trained", to_text(config.get(key)),
+                            to_text(saved.get(key)), checkpoint.string()),
+                "was config.toml changed? Put the value back, or start a new run with another --out");
+  }
 }
 
 void save_model(const fs::path& path, const ModelCard& card, const State& state) {

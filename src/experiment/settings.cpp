@@ -27,14 +27,6 @@ std::string text_of(const Value& value) {
   return text != nullptr ? *text : to_text(value);
 }
 
-/// A configuration that version 0.1 wrote has every key of every method.
-bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values) {
-  const auto has = [&](const char* key) {
-    return std::any_of(values.begin(), values.end(), [&](const auto& value) { return value.first == key; });
-  };
-  return has("method.fedprox.mu") && has("method.fedgrab.head");
-}
-
 /// In such a record prior.* speaks of the losses: Fed-GraB had parameters of its own, and for losses `dpa` meant class
 /// sizes too.
 void from_0_1_record(std::vector<std::pair<std::string, Value>>& values, const Preset& preset) {
@@ -93,6 +85,13 @@ class Translating {
 };
 
 }  // namespace
+
+bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values) {
+  const auto has = [&](const char* key) {
+    return std::any_of(values.begin(), values.end(), [&](const auto& value) { return value.first == key; });
+  };
+  return has("method.fedprox.mu") && has("method.fedgrab.head");
+}
 
 Schema full_schema() {
   Schema schema;

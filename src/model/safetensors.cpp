@@ -1,6 +1,8 @@
 #include "fedgrab/model/safetensors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +16,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 
 namespace fedgrab {
 namespace {
@@ -26,6 +29,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr uint64_t max_header_bytes = 100'000'000;  // the limit of the reference implementation
 constexpr size_t max_rank = 64;                     // ATen's own limit
 constexpr const char* metadata_key = "__metadata__";
+constexpr const char* checksum_key = "fedgrab.crc32";
 
 struct DataType {
   const char* name;
@@ -59,6 +63,21 @@ struct Header {
 std::span<uint8_t> bytes_of(const torch::Tensor& tensor) {
   return {static_cast<uint8_t*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())};
 }
+
+uint32_t checksum(const TensorMap& tensors) {
+  uLong crc = crc32(0, nullptr, 0);
+  for (const auto& [name, given] : tensors) {
+    const torch::Tensor tensor = given.detach().to(torch::kCPU).contiguous();
+    const std::string about =
+        fmt::format("{} {} {}\n", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes().vec(), " "));
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(about.data()), about.size());
+    const auto bytes = bytes_of(tensor);
+    if (!bytes.empty()) crc = crc32_z(crc, bytes.data(), bytes.size());
+  }
+  return static_cast<uint32_t>(crc);
+}
+
+std::string checksum_text(const TensorMap& tensors) { return fmt::format("{:08x}", checksum(tensors)); }
 
 // ---- writing
 
@@ -113,7 +132,7 @@ json parse_header(const fs::path& path, const std::string& text) {
     return true;
   };
   try {
-    return json::parse(text, check);
+    return json::parse(shallow_json(text, path.string(), Fault::checkpoint), check);
   } catch (const json::exception&) {
     refuse(path, "the header is not valid JSON");
   }
@@ -223,6 +242,8 @@ void save_safetensors(const fs::path& path, const TensorFile& file) {
   out.commit();
 }
 
+void add_checksum(TensorFile& file) { file.metadata[checksum_key] = checksum_text(file.tensors); }
+
 TensorFile load_safetensors(const fs::path& path) {
   std::error_code code;
   const uint64_t size = fs::file_size(path, code);
@@ -251,6 +272,9 @@ TensorFile load_safetensors(const fs::path& path) {
       refuse(path, fmt::format("tensor {} holds something other than true and false", entry.name));
     file.tensors[entry.name] = tensor;
   }
+  const auto expected = file.metadata.find(checksum_key);
+  if (expected != file.metadata.end() && expected->second != checksum_text(file.tensors))
+    refuse(path, "its tensors are not those that were written: their checksum differs");
   return file;
 }
 

@@ -7,6 +7,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 
 namespace fedgrab {
 namespace fs = std::filesystem;
@@ -14,10 +15,17 @@ namespace {
 
 Json read_json(const fs::path& path) {
   try {
-    return Json::parse(read_text(path));
+    const std::string text = read_text(path);
+    return Json::parse(shallow_json(text, path.string()));
   } catch (const nlohmann::json::exception& error) {
     throw Error(Fault::data, path.string(), error.what());
   }
+}
+
+void check_round(const RoundRecord& record, int64_t line, const fs::path& file) {
+  if (record.round != line)
+    throw Error(Fault::data, file.string(), fmt::format("line {} is of round {}", line, record.round),
+                "was it changed by hand?");
 }
 
 }  // namespace
@@ -52,12 +60,13 @@ std::vector<RoundRecord> RunDirectory::read_metrics() const {
   size_t start = 0;
   for (size_t end = text.find('\n'); end != std::string::npos; start = end + 1, end = text.find('\n', start)) {
     try {
-      records.push_back(round_from_json(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(start),
-                                                    text.begin() + static_cast<std::ptrdiff_t>(end))));
+      const auto line = std::string_view(text).substr(start, end - start);
+      records.push_back(round_from_json(Json::parse(shallow_json(line, metrics().string()))));
     } catch (const nlohmann::json::exception& error) {
       throw Error(Fault::data, metrics().string(),
                   fmt::format("line {} is not a record: {}", records.size() + 1, error.what()));
     }
+    check_round(records.back(), static_cast<int64_t>(records.size()), metrics());
   }
   return records;
 }
@@ -69,7 +78,10 @@ std::optional<RoundRecord> RunDirectory::last_round() const {
   if (text.empty()) return std::nullopt;
   const auto start = text.rfind('\n', text.size() - 2) + 1;
   try {
-    return round_from_json(Json::parse(text.substr(start)));
+    RoundRecord record =
+        round_from_json(Json::parse(shallow_json(std::string_view(text).substr(start), metrics().string())));
+    check_round(record, std::count(text.begin(), text.end(), '\n'), metrics());
+    return record;
   } catch (const nlohmann::json::exception& error) {
     throw Error(Fault::data, metrics().string(), fmt::format("its last line is not a record: {}", error.what()));
   }

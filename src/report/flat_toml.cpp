@@ -7,6 +7,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 
 namespace fedgrab {
 namespace {
@@ -40,7 +41,8 @@ void flatten(const toml::table& table, const std::string& prefix, std::map<std::
 std::map<std::string, std::string> read_flat_toml(const std::filesystem::path& file) {
   std::map<std::string, std::string> values;
   try {
-    flatten(toml::parse(read_text(file), file.string()), "", values);
+    const std::string text = read_text(file);
+    flatten(toml::parse(shallow_toml(text, file.string()), file.string()), "", values);
   } catch (const toml::parse_error& error) {
     throw Error(Fault::data, file.string(), std::string(error.description()));
   }

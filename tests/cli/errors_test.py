@@ -233,6 +233,23 @@ class Checkpoints(Errors):
             with self.subTest(name):
                 self.refuse_resume("out/checkpoints/round-000002.safetensors")
 
+    def test_every_field_of_the_description_damaged(self):
+        length, = struct.unpack("<Q", self.bytes[:8])
+        header = json.loads(self.bytes[8:8 + length])
+        card = json.loads(header["__metadata__"]["fedgrab"])
+        for field in card:
+            deleted = {key: value for key, value in card.items() if key != field}
+            mistyped = card | {field: {"not": "this"}}
+            for command, damaged in ((["eval"], mistyped), (["export", "-o", "x.pt"], deleted)):
+                if damaged is deleted and field in ("head_projected", "head_shift"):  # absent in old files
+                    continue
+                header["__metadata__"]["fedgrab"] = json.dumps(damaged)
+                text = json.dumps(header).encode()
+                (self.folder / "damaged.safetensors").write_bytes(
+                    struct.pack("<Q", len(text)) + text + self.bytes[8 + length:])
+                with self.subTest(command[0], field=field):
+                    self.refuse(CHECKPOINT, [*command, "damaged.safetensors"], "damaged.safetensors")
+
     def test_of_another_model(self):
         shutil.copy(self.runs / "resnet8" / "checkpoints" / "round-000002.safetensors", self.checkpoint)
         self.refuse_resume("out/checkpoints/round-000002.safetensors")

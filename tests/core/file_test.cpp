@@ -163,6 +163,23 @@ TEST_F(LineLogTest, HasOneWriterAtATime) {
   EXPECT_EQ(read_text(path("log")), "one\ntwo\nthree\n");
 }
 
+TEST_F(LineLogTest, LeavesTheLinesOfAnotherWriterAlone) {
+  LineLog first(path("log"));
+  first.append("one");
+  EXPECT_THROW(LineLog(path("log")), Error);
+  EXPECT_THROW(LineLog(path("log"), 0), Error);
+  EXPECT_EQ(read_text(path("log")), "one\n");
+}
+
+TEST_F(LineLogTest, CutsNothingUntilAsked) {
+  put("log", "one\ntwo\nthr");
+  LineLog log(path("log"));
+  EXPECT_EQ(read_text(path("log")), "one\ntwo\nthr");
+  log.keep(1);
+  log.append("new");
+  EXPECT_EQ(read_text(path("log")), "one\nnew\n");
+}
+
 TEST_F(LineLogTest, AppendsWholeLines) {
   LineLog log(path("log"), 0);
   log.append("one");

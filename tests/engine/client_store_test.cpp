@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::client_store_test {
@@ -134,6 +136,18 @@ TEST_F(Spilling, ACheckpointKeepsItsOwnVersion) {
   restored.commit();
   EXPECT_EQ(restored.read(1).at("sum")[0].item<float>(), 7);
   EXPECT_EQ(restored.read(2).at("sum")[0].item<float>(), 2);
+}
+
+TEST_F(Spilling, AFileThatChangedIsRefused) {
+  ClientStore store(spilled(), 0);
+  store.write(1, {{"sum", torch::ones({2})}});
+  store.commit();
+  const auto file = fs::directory_iterator(spilled())->path();
+  std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(-1, std::ios::end);
+  damaged.put('\x42');
+  damaged.close();
+  expect_error(Fault::checkpoint, [&] { store.read(1); }, {file.string(), "checksum"});
 }
 
 TEST(ClientStore, PassesOverTensorsOfTheModelAndTheServer) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/core/file.h"
 #include "fedgrab/model/safetensors.h"
 #include "tests/data/scratch_folder.h"
 
@@ -100,6 +101,53 @@ TEST_F(CheckpointTest, DamagedOrMissingIsRefused) {
                {"000099.safetensors"});
 }
 
+TEST_F(CheckpointTest, ATensorThatChangedIsRefused) {
+  clients_.write(0, {{"sgb.error", torch::tensor({1.0F, 2.0F})}});
+  clients_.commit();
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  const auto bytes = read_bytes(path);
+  Checkpoint loaded{0, state_.clone(), {}};
+  ClientStore clients;
+  for (const size_t from_end : {1U, 5U, 1000U}) {
+    auto damaged = bytes;
+    damaged[damaged.size() - from_end] ^= 1U;
+    AtomicFile file(path);
+    file.write(damaged);
+    file.commit();
+    expect_error(Fault::checkpoint, [&] { load_checkpoint(path, loaded, clients); }, {path.string(), "checksum"});
+    expect_error(Fault::checkpoint, [&] { load_model(path); }, {path.string(), "checksum"});
+  }
+}
+
+TEST_F(CheckpointTest, OfVersion01HasNoChecksumAndLoads) {
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  TensorFile file = load_safetensors(path);
+  ASSERT_EQ(file.metadata.erase("fedgrab.crc32"), 1U);
+  save_safetensors(path, file);
+  EXPECT_TRUE(torch::equal(load_model(path).state.view("fc.weight"), state_.view("fc.weight")));
+  Checkpoint loaded{0, initial_state(state_.model, 6), {}};
+  ClientStore clients;
+  EXPECT_EQ(load_checkpoint(path, loaded, clients).round, 12);
+  EXPECT_TRUE(torch::equal(loaded.global.flat, state_.flat));
+}
+
+TEST_F(CheckpointTest, WithADescriptionNestedWithoutEndIsRefused) {
+  save(12);
+  const auto path = directory_.checkpoint(12);
+  const TensorFile good = load_safetensors(path);
+  TensorFile deep = good;
+  deep.metadata["fedgrab"] = "{\"class_names\": " + std::string(20000, '[') + std::string(20000, ']') + "}";
+  save_safetensors(path, deep);
+  expect_error(Fault::checkpoint, [&] { load_model(path); }, {path.string(), "nested"});
+  Json card = Json::parse(good.metadata.at("fedgrab"));
+  card["config"] = "a = " + std::string(20000, '[');
+  deep.metadata["fedgrab"] = card.dump();
+  save_safetensors(path, deep);
+  expect_error(Fault::usage, [&] { load_model(path, {"method.name=fedavg"}); }, {path.string(), "nested"});
+}
+
 TEST_F(CheckpointTest, WithoutADescriptionIsRefused) {
   const auto path = scratch_.path("plain.safetensors");
   save_safetensors(path, {state_.named(), {}});
@@ -137,6 +185,50 @@ TEST_F(CheckpointTest, WithAnUnreadableDescriptionIsRefused) {
   }
   save_safetensors(path, {good.tensors, {{"fedgrab", card.dump()}}});
   load_model(path);  // what was refused is what was changed
+}
+
+/// The description with one field deleted, or of a type that the field cannot have.
+std::vector<std::pair<std::string, std::string>> damaged_cards(const Json& card) {
+  std::vector<std::pair<std::string, std::string>> damaged;
+  const std::vector<Json> wrong{nullptr, 5, 1.5, "text", true, Json::object(), {1, 2, 3}, {"x"}, {{1}, {2}, {3}}};
+  const auto same_type = [](const Json& a, const Json& b) {
+    if (a.is_array() && b.is_array() && !a.empty()) return a.front().is_number() == b.front().is_number();
+    return a.is_number() ? b.is_number() : a.type() == b.type();
+  };
+  for (const auto& [field, value] : card.items()) {
+    Json changed = card;
+    changed.erase(field);
+    if (field != "head_projected" && field != "head_shift")  // absent in old files
+      damaged.emplace_back(field + " deleted", changed.dump());
+    for (const auto& other : wrong) {
+      const bool text_that_is_none = field == "architecture" || field == "head_kind";
+      if (same_type(value, other) && !text_that_is_none) continue;
+      changed[field] = other;
+      damaged.emplace_back(field + ": " + other.dump(), changed.dump());
+    }
+  }
+  return damaged;
+}
+
+TEST_F(CheckpointTest, EveryFieldOfTheDescriptionDeletedOrMistypedIsRefused) {
+  const auto model = scratch_.path("model.safetensors");
+  save_model(model, card_of("resnet8"), state_);
+  save(12);
+  for (const std::string& path : {model, directory_.checkpoint(12).string()}) {
+    const TensorFile good = load_safetensors(path);
+    for (const auto& [what, text] : damaged_cards(Json::parse(good.metadata.at("fedgrab")))) {
+      SCOPED_TRACE(what);
+      TensorFile damaged = good;
+      damaged.metadata["fedgrab"] = text;
+      save_safetensors(path, damaged);
+      expect_error(Fault::checkpoint, [&] { load_model(path); }, {path});
+      expect_error(Fault::checkpoint, [&] { load_model(path, {"method.name=fedavg"}); }, {path});
+      if (what == "architecture: \"text\"") continue;  // a run knows its own
+      Checkpoint loaded{0, state_.clone(), {}};
+      ClientStore clients;
+      expect_error(Fault::checkpoint, [&] { load_checkpoint(path, loaded, clients); }, {path});
+    }
+  }
 }
 
 // --- The model alone ---

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -145,6 +146,62 @@ TEST_F(ExperimentTest, BehindABrokenCheckpointTheOlderOneIsNamed) {
   fs::remove(directory("run").checkpoint(4));
   run("run", config, true);
   expect_same_run(directory("whole"), directory("run"));
+}
+
+/// Every file below a folder and what it holds.
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files[entry.path().string()] = read_text(entry.path());
+  return files;
+}
+
+TEST_F(ExperimentTest, ARefusedSecondResumeLeavesTheFirstAsItIs) {
+  const Config config = small_config({{"method", "scaffold"}, {"engine.client_memory", "0"}});
+  run("run", config);
+  scratch_.write("run/clients/3-9.safetensors", "the first run works on it");
+  const auto before = contents(directory("run").root);
+  const LineLog first(directory("run").metrics());
+  expect_error(Fault::usage, [&] { run("run", config, true); }, {"metrics.jsonl", "another process"});
+  EXPECT_EQ(contents(directory("run").root), before);
+}
+
+class EditedSettings : public ExperimentTest {
+ protected:
+  /// As `fedgrab run --resume` does after someone has changed config.toml.
+  void resume_with(const std::string& key, const std::string& value) const {
+    Config edited{full_schema()};
+    edited.load_toml(directory("run").config());
+    edited.set_text(key, value);
+    write_atomically(directory("run").config(), edited.to_toml());
+    run("run", resumed_config(directory("run").config(), resolve_config(std::nullopt, {})), true);
+  }
+};
+
+TEST_F(EditedSettings, OtherThanThoseOfTheCheckpointAreRefused) {
+  run("run", small_config({{"method", "fedavg"}}));
+  for (const auto& [key, value] :
+       Assignments{{"train.lr", "0.5"}, {"train.momentum", "0"}, {"objective.name", "focal"}}) {
+    SCOPED_TRACE(key);
+    const std::string settings = read_text(directory("run").config());
+    expect_error(Fault::usage, [&] { resume_with(key, value); }, {key, "round-000004.safetensors", "config.toml"});
+    write_atomically(directory("run").config(), settings);
+  }
+  EXPECT_EQ(directory("run").read_metrics().size(), 4U);
+  resume_with("train.rounds", "5");  // as a flag may ask for
+  EXPECT_EQ(directory("run").read_metrics().size(), 5U);
+}
+
+TEST_F(EditedSettings, RoundsOnWhichTheScheduleDependsAreRefused) {
+  run("run", small_config({{"method", "fedavg"}, {"train.schedule", "cosine"}}));
+  expect_error(Fault::usage, [&] { resume_with("train.rounds", "6"); }, {"train.rounds", "round-000004.safetensors"});
+}
+
+TEST_F(ExperimentTest, ALogWithARoundMissingIsRefused) {
+  run("run", small_config());
+  const std::string log = read_text(directory("run").metrics());
+  write_atomically(directory("run").metrics(), log.substr(log.find('\n') + 1) + "{\"round\":5}\n");
+  expect_error(Fault::data, [&] { run("run", small_config(), true); }, {"metrics.jsonl", "line 1 is of round 2"});
 }
 
 TEST_F(ExperimentTest, DataThatChangedUnderARunIsRefused) {

@@ -330,6 +330,34 @@ class Federated(unittest.TestCase):
         run = fedgrab.run({"train.rounds": finished + 1}, out=out, resume=True)
         self.assertEqual(finished + 1, len(run.records))
 
+    def test_ctrl_c_ends_the_work_of_its_own_thread_alone(self):
+        long = TINY | {"train": {"local_epochs": 1, "rounds": 100000}}
+        ended, outs = [], [self.folder / "main", self.folder / "other"]
+
+        def rounds(out):
+            return (out / "metrics.jsonl").read_text().count("\n") if (out / "metrics.jsonl").exists() else 0
+
+        def interrupt():
+            while not all(map(rounds, outs)):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def work():
+            try:
+                fedgrab.run(TINY | {"train": {"local_epochs": 1, "rounds": 100}}, out=outs[1])
+            except BaseException as error:
+                ended.append(error)
+            else:
+                ended.append("finished")
+        threads = [threading.Thread(target=interrupt), threading.Thread(target=work)]
+        for thread in threads:
+            thread.start()
+        with self.assertRaises(KeyboardInterrupt):
+            fedgrab.run(long, out=outs[0])
+        for thread in threads:
+            thread.join()
+        self.assertEqual(["finished"], ended)
+
 
 class Leaks(unittest.TestCase):
     def grows(self, call, times=10_000):

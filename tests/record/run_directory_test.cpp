@@ -53,6 +53,31 @@ TEST_F(RunDirectoryTest, NamesFileAndLineOfWhatIsNoRecord) {
   }
 }
 
+TEST_F(RunDirectoryTest, EachLineIsOfItsRound) {
+  for (const auto& [log, fault] :
+       std::vector<std::pair<std::string, std::string>>{{line(2), "line 1 is of round 2"},
+                                                        {line(1) + line(1), "line 2 is of round 1"},
+                                                        {line(1) + line(3), "line 2 is of round 3"},
+                                                        {line(0) + line(1), "line 1 is of round 0"}}) {
+    scratch_.write("metrics.jsonl", log);
+    expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", fault});
+  }
+  scratch_.write("metrics.jsonl", line(1) + line(3));
+  expect_error(Fault::data, [&] { directory_.last_round(); }, {"metrics.jsonl", "line 2 is of round 3"});
+}
+
+TEST_F(RunDirectoryTest, RefusesFilesNestedWithoutEnd) {
+  const std::string deep = "{\"x\":" + std::string(20000, '[') + std::string(20000, ']') + "}\n";
+  scratch_.write("metrics.jsonl", line(1) + deep);
+  scratch_.write("summary.json", deep);
+  expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", "nested"});
+  expect_error(Fault::data, [&] { directory_.last_round(); }, {"metrics.jsonl", "nested"});
+  expect_error(Fault::data, [&] { directory_.read_summary(); }, {"summary.json", "nested"});
+  expect_error(Fault::data, [&] { directory_.read_population(); }, {"summary.json", "nested"});
+  scratch_.write("classes.json", deep);
+  expect_error(Fault::data, [&] { directory_.read_population(); }, {"classes.json", "nested"});
+}
+
 TEST_F(RunDirectoryTest, NamesASummaryThatCannotBeRead) {
   expect_error(Fault::data, [&] { directory_.read_summary(); }, {"summary.json"});
   scratch_.write("summary.json", "{\"rounds\":");

@@ -3,15 +3,20 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace fedgrab {
 
 /// Also the exit code of the command line.
 enum class Fault { other = 1, usage = 2, data = 3, checkpoint = 4 };
 
+/// The text as a terminal may show it: line breaks as they are, other control characters spelled out (\x1b).
+std::string printable(std::string_view text);
+
 class Error : public std::runtime_error {
  public:
-  /// Reads `what: why (hint)`; line breaks are flattened so that the message stays one line.
+  /// Reads `what: why (hint)`; line breaks become spaces and control characters are spelled out, so that the
+  /// message stays one line and does nothing to a terminal.
   Error(Fault fault, const std::string& what, const std::string& why, const std::string& hint = {});
 
   Fault fault() const { return fault_; }

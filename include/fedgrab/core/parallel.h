@@ -10,7 +10,7 @@ namespace fedgrab {
 int available_cores();
 
 /// Calls work(item, worker) for item 0..items-1, each once, in order of start, on `workers` threads (the caller is not
-/// one of them when workers > 1). The first exception stops the rest and is thrown here.
+/// one of them when workers > 1), under the caller's StopScope. The first exception stops the rest and is thrown here.
 void parallel_for(int64_t items, int workers, const std::function<void(int64_t item, int worker)>& work);
 
 }  // namespace fedgrab

@@ -42,7 +42,11 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
 
 /// Fills checkpoint and clients from a file; checkpoint.global says which model is expected. Throws
 /// Error(Fault::checkpoint) naming the file.
-void load_checkpoint(const std::filesystem::path& path, Checkpoint& checkpoint, ClientStore& clients);
+ModelCard load_checkpoint(const std::filesystem::path& path, Checkpoint& checkpoint, ClientStore& clients);
+
+/// Throws a usage Error where the run would go on with other settings than the checkpoint was trained with. Rounds
+/// (unless the schedule depends on them), engine.*, record.* and checkpoint.* may differ.
+void check_resumed_settings(const Config& config, const ModelCard& card, const std::filesystem::path& checkpoint);
 
 /// Backbone and classifying head alone, in torchvision's names, loadable there with strict checking.
 void save_model(const std::filesystem::path& path, const ModelCard& card, const State& state);

@@ -135,6 +135,9 @@ TomlText read_toml(const std::filesystem::path& file);
 Config resolve_config(const TomlText& file, const Assignments& flags);
 Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags);
 
+/// Whether version 0.1 wrote this configuration of a run: it has every key of every method.
+bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values);
+
 /// For the record of a run: whoever reads it may stand in another folder.
 Config with_absolute_paths(Config config);
 

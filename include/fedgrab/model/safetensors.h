@@ -18,6 +18,9 @@ struct TensorFile {
 /// Writes atomically, one tensor at a time. Tensors may live on any device and need not be contiguous.
 void save_safetensors(const std::filesystem::path& path, const TensorFile& file);
 
+/// Adds a checksum of the tensors to the metadata (CRC-32 as zlib computes it), which load_safetensors() checks.
+void add_checksum(TensorFile& file);
+
 /// CPU tensors. Trusts nothing: whatever the format forbids throws Error(Fault::checkpoint) before memory is allocated
 /// for it.
 TensorFile load_safetensors(const std::filesystem::path& path);

@@ -8,6 +8,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/nesting.h"
 #include "fedgrab/core/parallel.h"
 #include "fedgrab/core/stopwatch.h"
 #include "fedgrab/experiment/preparation.h"
@@ -102,7 +103,8 @@ std::string machine() {
 Json read_about(const fs::path& file) {
   if (!fs::exists(file)) return Json::object();
   try {
-    return Json::parse(read_text(file));
+    const std::string text = read_text(file);
+    return Json::parse(shallow_json(text, file.string()));
   } catch (const Json::exception&) {
     throw Error(Fault::data, file.string(), "is damaged", "delete it: it is written anew, without the commands so far");
   }

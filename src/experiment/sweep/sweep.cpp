@@ -10,6 +10,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
+#include "fedgrab/core/nesting.h"
 #include "fedgrab/experiment/preparation.h"
 #include "fedgrab/method/composition.h"
 #include "fedgrab/method/moved_parameters.h"
@@ -210,7 +211,7 @@ std::vector<Grid> read_grids(const TomlText& file) {
   };
   toml::table table;
   try {
-    table = toml::parse(file.text, file.name);
+    table = toml::parse(shallow_toml(file.text, file.name, Fault::usage), file.name);
   } catch (const toml::parse_error& error) {
     throw fault(std::string(error.description()), fmt::format("line {}", error.source().begin.line));
   }

@@ -1,0 +1,87 @@
+#include "fedgrab/core/nesting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace fedgrab {
+namespace {
+
+/// After the string that starts at `at` with this mark; the end of the text where it is not closed.
+size_t end_of_string(std::string_view text, size_t at, std::string_view mark, bool escapes) {
+  for (at += mark.size(); at < text.size(); ++at) {
+    if (escapes && text[at] == '\\')
+      ++at;
+    else if (text.substr(at).starts_with(mark))
+      return at + mark.size();
+  }
+  return text.size();
+}
+
+size_t end_of_toml_string(std::string_view text, size_t at) {
+  const char quote = text[at];
+  const bool escapes = quote == '"';
+  const std::string three(3, quote);
+  if (!text.substr(at).starts_with(three)) return end_of_string(text, at, std::string_view(&quote, 1), escapes);
+  size_t end = end_of_string(text, at, three, escapes);
+  for (int more = 0; more < 2 && end < text.size() && text[end] == quote; ++more)
+    ++end;  // quotes before the last three
+  return end;
+}
+
+void check_depth(int depth, const std::string& file, Fault fault) {
+  if (depth > deepest_nesting)
+    throw Error(fault, file, fmt::format("is nested more than {} levels deep", deepest_nesting));
+}
+
+}  // namespace
+
+std::string_view shallow_json(std::string_view text, const std::string& file, Fault fault) {
+  int depth = 0;
+  for (size_t at = text.find_first_of("\"[]{}"); at < text.size(); at = text.find_first_of("\"[]{}", at)) {
+    const char c = text[at];
+    if (c == '"') {
+      at = end_of_string(text, at, "\"", true);
+      continue;
+    }
+    depth += c == '[' || c == '{' ? 1 : -1;
+    check_depth(depth, file, fault);
+    ++at;
+  }
+  return text;
+}
+
+std::string_view shallow_toml(std::string_view text, const std::string& file, Fault fault) {
+  std::vector<int> open;  // of each open bracket, the levels before it
+  int base = 0;           // levels of the innermost bracket
+  int levels = 0;         // of it and of the dots after it
+  const auto inside = [&] { return !open.empty(); };
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_toml_string(text, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    if (c == '.') {
+      ++levels;
+    } else if (c == '[' || c == '{') {
+      open.push_back(base);
+      base = ++levels;
+    } else if ((c == ']' || c == '}') && inside()) {
+      levels = base = open.back();
+      open.pop_back();
+    } else if (c == ',' || (c == '\n' && !inside())) {
+      levels = base;
+    }
+    check_depth(levels, file, fault);
+    ++at;
+  }
+  return text;
+}
+
+}  // namespace fedgrab
