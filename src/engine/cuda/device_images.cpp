@@ -16,6 +16,7 @@ DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisatio
   labels = torch::tensor(split.labels, torch::kInt).cuda();
   const auto tables = byte_tables(normalisation, shape.channels);
   table = torch::from_blob(const_cast<float*>(tables.front().data()), {shape.channels, 256}).cuda();
+  const CropAndFlip leading = leading_crop_and_flip(augmentation.operations);
   source = {streamed ? nullptr : pixels.data_ptr<uint8_t>(),
             0,
             labels.data_ptr<int32_t>(),
@@ -24,9 +25,9 @@ DeviceImages::DeviceImages(const Split& split, const Normalisation& normalisatio
             static_cast<int>(shape.height),
             static_cast<int>(shape.width),
             static_cast<int>(split.images.margin),
-            static_cast<int>(augmentation.crop_padding),
-            augmentation.flip,
-            augmentation.resized_crop};
+            leading.crop_padding,
+            leading.flip,
+            leading.resized_crop};
   if (source.resized_crop && resized_crop_memory(source) > size_t{48} << 10)
     throw Error(Fault::usage, "data.cache_size", "images are stored too large for cuda to resize crops of them",
                 "choose a smaller data.cache_size, below 2,000, or --device cpu");
