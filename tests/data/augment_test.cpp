@@ -120,6 +120,26 @@ TEST(AugmentAsTorchvision, ComputesTheSamePixels) {
   EXPECT_EQ(different, 0) << "of " << bytes;
 }
 
+/// Goes through the pixels the other way round, as threads of a device might.
+struct Backwards : OneThread {
+  template <class F>
+  void each(int32_t n, F&& f) const {
+    for (int32_t i = n; i-- > 0;) f(i);
+  }
+};
+
+TEST(Augment, DoesNotDependOnTheOrderOfThePixels) {
+  const Image column = read_image(reference("augment-colour.png"));
+  const ImageShape one{3, 20, column.shape.width};
+  for (uint8_t kind = 0; kind <= static_cast<uint8_t>(Distortion::invert); ++kind)
+    for (const bool negative : {false, true}) {
+      Picture forwards(one, part(column, 20, 0)), backwards(one, part(column, 20, 0));
+      distort(OneThread{}, forwards.canvas, static_cast<Distortion>(kind), wide_range(), 13, negative);
+      distort(Backwards{}, backwards.canvas, static_cast<Distortion>(kind), wide_range(), 13, negative);
+      EXPECT_EQ(forwards.result(), backwards.result()) << "distortion " << int{kind};
+    }
+}
+
 const Normalisation plain{{0, 0, 0}, {1.0F / 255, 1.0F / 255, 1.0F / 255}};  // a byte comes out as its own value
 const ImageShape shape{3, 16, 20};
 

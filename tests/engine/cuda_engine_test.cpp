@@ -322,13 +322,14 @@ TEST_P(CudaCrops, AreTheCpus) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Looks, CudaCrops,
-                         testing::Values(Look{"from_larger_images", {crop(4), flip()}, 4},
-                                         Look{"beyond_the_margin", {crop(6), flip()}, 2},
-                                         Look{"resized", {resized_crop(), flip()}},
-                                         Look{"resized_unflipped", {resized_crop()}},
-                                         Look{"resized_smaller", {resized_crop(), flip()}, 10}),
-                         [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Looks, CudaCrops,
+    testing::Values(Look{"from_larger_images", {crop(4), flip()}, 4}, Look{"beyond_the_margin", {crop(6), flip()}, 2},
+                    Look{"resized", {resized_crop(), flip()}}, Look{"resized_unflipped", {resized_crop()}},
+                    Look{"resized_smaller", {resized_crop(), flip()}, 10},
+                    Look{"augmented",
+                         make_augmentation({"crop", "flip", "trivial-augment", "cutout"}, {}, {32, 32, 4})}),
+    [](const auto& one) { return one.param.name; });
 
 /// What is measured to be fastest computes what the usual tiles compute.
 TEST_P(CudaCohort, AnyTilesGiveTheSame) {
