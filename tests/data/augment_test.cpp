@@ -91,6 +91,19 @@ TEST(AugmentAsTorchvision, HasItsMagnitudes) {
   EXPECT_GT(compared, 700);
 }
 
+TEST(AugmentAsTorchvision, HasItsPolicy) {
+  uint32_t step = 0;
+  for (const auto& line : reference_lines()) {
+    if (line.image != "+") continue;
+    const AutoAugment::Step ours = AutoAugment::step_of(step / 2, static_cast<int32_t>(step % 2));
+    EXPECT_EQ(ours.distortion, line.distortion) << line.text;
+    EXPECT_EQ(ours.bin, line.bin) << line.text;
+    EXPECT_EQ(ours.tenths, std::lround(10 * line.magnitude)) << line.text;
+    ++step;
+  }
+  EXPECT_EQ(step, 2 * AutoAugment::pairs);
+}
+
 /// Every distortion at several magnitudes, on colour and grey images: the same bytes, but for pixels of a rotation that
 /// lie between two.
 TEST(AugmentAsTorchvision, ComputesTheSamePixels) {
@@ -100,7 +113,7 @@ TEST(AugmentAsTorchvision, ComputesTheSamePixels) {
   std::map<std::string, int64_t> next;
   int64_t bytes = 0, different = 0;
   for (const auto& line : reference_lines()) {
-    if (line.image == "-") continue;
+    if (line.image == "-" || line.image == "+") continue;
     const Image& column = columns.at(line.image);
     const int64_t height = heights.at(line.image);
     Picture picture({column.shape.channels, height, column.shape.width}, part(column, height, 0));
@@ -206,6 +219,20 @@ TEST(Augment, TrivialAugmentTakesOneDistortionForAnImage) {
   EXPECT_GT(unchanged, 5);
   EXPECT_LT(unchanged, 60);
   EXPECT_GT(different.size(), 100U);
+}
+
+TEST(Augment, RandAugmentAndAutoAugmentChangeMostImages) {
+  const auto before = augmented({});
+  for (const auto& [name, least, most] : {std::tuple{"rand-augment", 160, 200}, std::tuple{"auto-augment", 140, 199}}) {
+    const auto after = augmented({named(name)});
+    int changed = 0;
+    for (auto first = 0; first < 200; ++first) {
+      const auto from = first * shape.size();
+      changed += std::equal(&before[from], &before[from] + shape.size(), &after[from]) ? 0 : 1;
+    }
+    EXPECT_GE(changed, least) << name;
+    EXPECT_LE(changed, most) << name;
+  }
 }
 
 TEST(Augment, DependsOnThePositionNotOnTheBatch) {

@@ -1,7 +1,8 @@
 """Makes augment.txt and augment-*.png beside it with torchvision: `python3 make_augment.py`. The tests only read them.
 
 A line of augment.txt is: image, transform, operation, bin, signed magnitude. The results of one image are in augment-IMAGE.png,
-one below the other in the order of the lines, the image itself first. A line with "-" for its image is a magnitude alone.
+one below the other in the order of the lines, the image itself first. A line with "-" for its image is a magnitude alone,
+one with "+" a step of AutoAugment's policy, with its probability last.
 """
 import pathlib
 
@@ -46,6 +47,9 @@ for transform, space in TRANSFORMS.items():
     for operation, (values, signed) in space(32, 32).items():
         for bin in range(len(values) if values.ndim > 0 else 0):
             lines.append(f"- {transform} {operation} {bin} {float(values[bin].item())!r}")
+for pair in autoaugment.AutoAugment(autoaugment.AutoAugmentPolicy.CIFAR10).policies:
+    for operation, probability, bin in pair:
+        lines.append(f"+ auto {operation} {bin or 0} {probability!r}")
 for name, image in images().items():
     results = [image]
     for transform, space in TRANSFORMS.items():

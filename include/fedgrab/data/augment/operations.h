@@ -7,9 +7,11 @@
 
 #include <type_traits>
 
+#include "fedgrab/data/augment/auto_augment.h"
 #include "fedgrab/data/augment/crop.h"
 #include "fedgrab/data/augment/cutout.h"
 #include "fedgrab/data/augment/flip.h"
+#include "fedgrab/data/augment/rand_augment.h"
 #include "fedgrab/data/augment/resized_crop.h"
 #include "fedgrab/data/augment/trivial_augment.h"
 
@@ -23,7 +25,9 @@ using ImageOperations = OperationKinds<  //
     Flip,                                //
     ResizedCrop,                         //
     Cutout,                              //
-    TrivialAugment>;
+    TrivialAugment,                      //
+    RandAugment,                         //
+    AutoAugment>;
 
 template <class Kind, class First, class... Rest>
 constexpr int32_t index_of(OperationKinds<First, Rest...> /*list*/) {
