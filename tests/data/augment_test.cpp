@@ -107,7 +107,7 @@ TEST(AugmentAsTorchvision, HasItsPolicy) {
 /// Every distortion at several magnitudes, on colour and grey images: the same bytes, but for pixels of a rotation that
 /// lie between two.
 TEST(AugmentAsTorchvision, ComputesTheSamePixels) {
-  const std::map<std::string, int64_t> heights{{"colour", 20}, {"narrow", 16}, {"grey", 13}};
+  const std::map<std::string, int64_t> heights{{"colour", 20}, {"narrow", 16}, {"grey", 13}, {"square", 32}};
   std::map<std::string, Image> columns;
   for (const auto& [name, height] : heights) columns[name] = read_image(reference("augment-" + name + ".png"));
   std::map<std::string, int64_t> next;

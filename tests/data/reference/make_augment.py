@@ -22,19 +22,21 @@ BINS = {"trivial": [0, 7, 15, 20, 30], "rand": [9], "auto": [2, 8]}
 
 
 def images():
-    """Colour, colour of a narrow range with a flat channel, and grey of odd size; height and width differ."""
+    """Colour, colour of a narrow range with a flat channel, grey of odd size, and the size of CIFAR; for what has no magnitude."""
     photo = torch.from_numpy(numpy.asarray(Image.open(FOLDER / "photo.jpg").convert("RGB")).copy()).permute(2, 0, 1)
     colour = functional.resize(photo[:, 10:100, 20:128], [20, 24], antialias=True)
     narrow = (functional.resize(photo[:, :60, :60], [16, 16], antialias=True) // 3 + 90).to(torch.uint8)
     narrow[1] = 77
     grey = functional.rgb_to_grayscale(functional.resize(photo[:, 30:95, 60:135], [13, 15], antialias=True))
-    return {"colour": colour, "narrow": narrow, "grey": grey}
+    return {"colour": colour, "narrow": narrow, "grey": grey, "square": photo[:, 50:82, 60:92].contiguous()}
 
 
 def magnitudes(name, space, bins):
     """(operation, bin, signed magnitude)"""
     for operation, (values, signed) in space.items():
         if name == "auto" and operation not in ("Posterize", "Rotate", "Contrast", "TranslateY", "Invert", "Solarize"):
+            continue
+        if not bins and values.ndim > 0:
             continue
         for bin in bins if values.ndim > 0 else [0]:
             value = float(values[bin].item()) if values.ndim > 0 else 0.0
@@ -55,7 +57,8 @@ for name, image in images().items():
     for transform, space in TRANSFORMS.items():
         if name == "narrow" and transform != "trivial":
             continue
-        for operation, bin, magnitude in magnitudes(transform, space(*image.shape[1:]), BINS[transform]):
+        bins = BINS[transform] if name != "square" else []
+        for operation, bin, magnitude in magnitudes(transform, space(*image.shape[1:]), bins):
             results.append(autoaugment._apply_op(image, operation, magnitude, InterpolationMode.NEAREST, None))
             lines.append(f"{name} {transform} {operation} {bin} {magnitude!r}")
     column = torch.cat(results, dim=1).permute(1, 2, 0).numpy()

@@ -17,11 +17,12 @@ struct Crop {
     const auto choices = static_cast<uint32_t>(2 * crop.value + 1);
     const auto down = static_cast<int32_t>(words.word[0] % choices) - crop.value;
     const auto right = static_cast<int32_t>(words.word[1] % choices) - crop.value;
-    const int32_t width = canvas.width, height = canvas.height;
-    team.each(canvas.size(), [&](int32_t i) {
-      const int32_t y = i / width % height + down, x = i % width + right;
+    const int32_t width = canvas.width, height = canvas.height, plane = canvas.plane();
+    team.each(plane, [&](int32_t i) {
+      const int32_t y = i / width + down, x = i % width + right;
       const bool inside = y >= 0 && x >= 0 && y < height && x < width;
-      canvas.spare[i] = inside ? canvas.pixels[i + down * width + right] : uint8_t{0};
+      for (int32_t pixel = i; pixel < canvas.size(); pixel += plane)
+        canvas.spare[pixel] = inside ? canvas.pixels[pixel + down * width + right] : uint8_t{0};
     });
     canvas.swap();
   }

@@ -22,9 +22,11 @@ struct Cutout {
     const int32_t side = cutout.value;
     const auto top = static_cast<int32_t>(words.word[0] % static_cast<uint32_t>(canvas.height)) - side / 2;
     const auto left = static_cast<int32_t>(words.word[1] % static_cast<uint32_t>(canvas.width)) - side / 2;
-    team.each(canvas.size(), [&](int32_t i) {
-      const int32_t channel = i / canvas.plane(), y = i / canvas.width % canvas.height, x = i % canvas.width;
-      if (y >= top && x >= left && y < top + side && x < left + side) canvas.pixels[i] = cutout.fill[channel & 3];
+    const int32_t plane = canvas.plane();
+    team.each(plane, [&](int32_t i) {
+      const int32_t y = i / canvas.width, x = i % canvas.width;
+      if (y < top || x < left || y >= top + side || x >= left + side) return;
+      for (int32_t c = 0; c < canvas.channels; ++c) canvas.pixels[c * plane + i] = cutout.fill[c & 3];
     });
   }
 };

@@ -62,16 +62,20 @@ FEDGRAB_DEVICE void adjust_sharpness(const Team& team, Canvas& canvas, double fa
   const int32_t height = canvas.height, width = canvas.width;
   if (height <= 2 || width <= 2) return;
   const Blend blend(factor);
-  team.each(canvas.size(), [&](int32_t i) {
-    const uint8_t* const at = canvas.pixels + i;
-    const int32_t y = i / width % height, x = i % width;
-    int32_t smooth = *at;
-    if (y > 0 && x > 0 && y < height - 1 && x < width - 1) {
-      smooth *= 4;  // and once more below
-      for (int32_t row = -width; row <= width; row += width) smooth += at[row - 1] + at[row] + at[row + 1];
-      smooth = (smooth + 6) / 13;  // the nearest integer: thirteenths have no ties
+  const int32_t plane = canvas.plane();
+  team.each(plane, [&](int32_t i) {
+    const int32_t y = i / width, x = i % width;
+    const bool inside = y > 0 && x > 0 && y < height - 1 && x < width - 1;
+    for (int32_t pixel = i; pixel < canvas.size(); pixel += plane) {
+      const uint8_t* const at = canvas.pixels + pixel;
+      int32_t smooth = *at;
+      if (inside) {
+        smooth *= 4;  // and once more below
+        for (int32_t row = -width; row <= width; row += width) smooth += at[row - 1] + at[row] + at[row + 1];
+        smooth = (smooth + 6) / 13;  // the nearest integer: thirteenths have no ties
+      }
+      canvas.spare[pixel] = blend(*at, static_cast<float>(smooth));
     }
-    canvas.spare[i] = blend(*at, static_cast<float>(smooth));
   });
   canvas.swap();
 }

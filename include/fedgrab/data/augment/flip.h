@@ -14,8 +14,11 @@ struct Flip {
   template <class Team>
   FEDGRAB_DEVICE static void apply(const Team& team, Canvas& canvas, const Operation&, const OperationWords& words) {
     if ((words.word[2] & 1U) == 0) return;
-    const int32_t width = canvas.width;
-    team.each(canvas.size(), [&](int32_t i) { canvas.spare[i] = canvas.pixels[i + width - 1 - 2 * (i % width)]; });
+    const int32_t width = canvas.width, plane = canvas.plane();
+    team.each(plane, [&](int32_t i) {
+      const int32_t from = width - 1 - 2 * (i % width);
+      for (int32_t pixel = i; pixel < canvas.size(); pixel += plane) canvas.spare[pixel] = canvas.pixels[pixel + from];
+    });
     canvas.swap();
   }
 };

@@ -30,15 +30,20 @@ template <class Team>
 FEDGRAB_DEVICE void make_histogram(const Team& team, Canvas& canvas) {
   const int32_t plane = canvas.plane();
   team.each(canvas.channels * 256, [&](int32_t i) { canvas.bins[i] = 0; });
-  team.each(canvas.size(), [&](int32_t i) { team.count(canvas.bins[i / plane * 256 + canvas.pixels[i]]); });
+  team.each(plane, [&](int32_t i) {
+    for (int32_t c = 0; c < canvas.channels; ++c) team.count(canvas.bins[c * 256 + canvas.pixels[c * plane + i]]);
+  });
 }
 
 /// Replaces each byte by what `bins` has for it, per channel.
 template <class Team>
 FEDGRAB_DEVICE void look_up(const Team& team, Canvas& canvas) {
   const int32_t plane = canvas.plane();
-  team.each(canvas.size(), [&](int32_t i) {
-    canvas.pixels[i] = static_cast<uint8_t>(canvas.bins[i / plane * 256 + canvas.pixels[i]]);
+  team.each(plane, [&](int32_t i) {
+    for (int32_t c = 0; c < canvas.channels; ++c) {
+      uint8_t& value = canvas.pixels[c * plane + i];
+      value = static_cast<uint8_t>(canvas.bins[c * 256 + value]);
+    }
   });
 }
 
@@ -53,7 +58,8 @@ FEDGRAB_DEVICE void autocontrast(const Team& team, Canvas& canvas) {
     while (low < high && bins[high] == 0) --high;
     const bool flat = low == high;
     const float minimum = flat ? 0.0F : static_cast<float>(low);
-    const float scale = flat ? 1.0F : divide(255.0F, static_cast<float>(high - low));
+    // torch computes 255 / range as (1 / range) · 255.
+    const float scale = flat ? 1.0F : multiply(divide(1.0F, static_cast<float>(high - low)), 255.0F);
     for (int32_t value = 0; value < 256; ++value)
       bins[value] = to_byte(multiply(static_cast<float>(value) - minimum, scale));
   });
