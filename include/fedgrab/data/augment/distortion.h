@@ -26,6 +26,9 @@ enum class Distortion : uint8_t {
   invert,  // AutoAugment alone
 };
 
+/// Kinds that TrivialAugment and RandAugment choose from.
+constexpr uint32_t distortion_kinds = static_cast<uint32_t>(Distortion::invert);
+
 /// The largest magnitudes; `bins` steps lead there from none.
 struct MagnitudeRange {
   int32_t bins;
