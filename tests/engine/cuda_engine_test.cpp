@@ -52,7 +52,7 @@ struct World {
 
   /// With a `margin`, the model sees less of the images than is stored.
   World(const Case& c, const std::vector<size_t>& sizes, int64_t margin = 0) : method(make_method(c)) {
-    data.augmentation = {4, true};
+    data.augmentation = {crop(4), flip()};
     for (Split* split : {&data.train, &data.test}) {
       split->images.shape.height -= 2 * margin;
       split->images.shape.width -= 2 * margin;
@@ -322,12 +322,14 @@ TEST_P(CudaCrops, AreTheCpus) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Looks, CudaCrops,
-                         testing::Values(Look{"from_larger_images", {4, true}, 4},
-                                         Look{"beyond_the_margin", {6, true}, 2}, Look{"resized", {0, true, true}},
-                                         Look{"resized_unflipped", {0, false, true}},
-                                         Look{"resized_smaller", {0, true, true}, 10}),
-                         [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Looks, CudaCrops,
+    testing::Values(Look{"from_larger_images", {crop(4), flip()}, 4}, Look{"beyond_the_margin", {crop(6), flip()}, 2},
+                    Look{"resized", {resized_crop(), flip()}}, Look{"resized_unflipped", {resized_crop()}},
+                    Look{"resized_smaller", {resized_crop(), flip()}, 10},
+                    Look{"augmented",
+                         make_augmentation({"crop", "flip", "trivial-augment", "cutout"}, {}, {32, 32, 4})}),
+    [](const auto& one) { return one.param.name; });
 
 /// What is measured to be fastest computes what the usual tiles compute.
 TEST_P(CudaCohort, AnyTilesGiveTheSame) {

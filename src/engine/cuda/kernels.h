@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "fedgrab/engine/engine_params.h"
+#include "fedgrab/data/augment.h"
 
 namespace fedgrab::cuda {
 
@@ -50,8 +51,13 @@ struct BatchSource {
   const float* table;           // [channel][256], normalised
   int channels, height, width;  // what a model sees
   int margin;
-  int crop_padding;
-  bool flip, resized_crop;
+  OperationList operations;  // of augmentation
+  CropAndFlip leading;       // what the list begins with
+  uint32_t view;             // of the samples: another one has other random numbers
+  uint8_t* scratch;          // augmentation_scratch() bytes
+
+  /// Operations behind crop and flip.
+  bool augments() const { return leading.operations < operations.count; }
 };
 
 /// The clients of the slots, for one round.
@@ -202,8 +208,10 @@ void shuffle_keys(const RoundPlan& plan, uint64_t shuffle_key, int64_t* keys, cu
 /// Images, labels, mask and counts of the slots' current batches.
 void gather_batch(Precision precision, const BatchSource& source, const RoundPlan& plan, void* images, int64_t* labels,
                   float* mask, int32_t* counts, cudaStream_t stream);
-/// Shared memory that takes, in bytes, where crops are resized; a device has 48 KiB at least.
-size_t resized_crop_memory(const BatchSource& source);
+/// Shared memory that takes, in bytes; a device has 48 KiB at least.
+size_t gather_memory(const BatchSource& source);
+/// Device memory that takes, in bytes, where operations change images for which shared memory has no room.
+size_t augmentation_scratch(const BatchSource& source);
 /// Images first … first + count without augmentation, for evaluation; of the list `indices` where it is not null.
 void gather_plain(Precision precision, const BatchSource& source, const int32_t* indices, int64_t first, int count,
                   void* images, cudaStream_t stream);
