@@ -140,7 +140,7 @@ RoundContext Composition::begin_round(int64_t round, uint64_t seed, std::vector<
           .population = population,
           .global = global,
           .server = server,
-          .prior = prior_ ? prior_->estimate(global, server, global_counts_) : torch::Tensor(),
+          .prior = prior_of(global, server),
           .global_counts = global_counts_};
 }
 
@@ -159,16 +159,27 @@ State Composition::aggregate(const RoundContext& round, const Sums& sums, Tensor
   return model;
 }
 
+torch::Tensor Composition::prior_of(const State& global, const TensorMap& server) const {
+  return prior_ ? prior_->estimate(global, server, global_counts_) : torch::Tensor();
+}
+
+State Composition::undeployed(const State& global, const TensorMap& server) const {
+  const auto mean = server.find(average);
+  if (mean == server.end() || server_.ema == 0) return global;
+  State model = global.clone();
+  for (const auto& ranges : {optimised_ranges(*model.model), statistics_ranges(*model.model)})
+    for (const auto& [offset, size] : ranges)
+      model.flat.narrow(0, offset, size).copy_(mean->second.narrow(0, offset, size));
+  return model;
+}
+
+void Composition::fit(const LabelledLogits& images, const State& global, TensorMap& server) const {
+  if (posthoc_) posthoc_->fit(images, prior_of(global, server), server);
+}
+
 State Composition::deploy(const State& global, const TensorMap& server) const {
-  State model = global;
-  if (const auto mean = server.find(average); mean != server.end() && server_.ema > 0) {
-    model = global.clone();
-    for (const auto& ranges : {optimised_ranges(*model.model), statistics_ranges(*model.model)})
-      for (const auto& [offset, size] : ranges)
-        model.flat.narrow(0, offset, size).copy_(mean->second.narrow(0, offset, size));
-  }
-  const auto prior = prior_ ? prior_->estimate(global, server, global_counts_) : torch::Tensor();
-  return posthoc_ ? posthoc_->deploy(model, prior, server) : model;
+  const State model = undeployed(global, server);
+  return posthoc_ ? posthoc_->deploy(model, prior_of(global, server), server) : model;
 }
 
 torch::Tensor Composition::recorded_prior(const RoundContext& round) const { return loss_->gate(round); }
