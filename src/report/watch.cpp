@@ -5,6 +5,7 @@
 #include <httplib.h>
 #include <netinet/tcp.h>
 
+#include <atomic>
 #include <thread>
 
 #include "fedgrab/core/error.h"
@@ -63,6 +64,27 @@ void configure(httplib::Server& server, const std::string& host) {
   });
 }
 
+/// Answers on a thread of its own while it lives.
+class Listening {
+ public:
+  explicit Listening(httplib::Server& server)
+      : server_(server), thread_([this] {
+          server_.listen_after_bind();
+          ended_ = true;
+        }) {}
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+  ~Listening() {
+    while (!ended_ && !server_.is_running()) std::this_thread::yield();  // before it runs, stop() does nothing
+    server_.stop();
+  }
+
+ private:
+  httplib::Server& server_;
+  std::atomic<bool> ended_ = false;
+  std::jthread thread_;
+};
+
 }  // namespace
 
 void watch(const WatchOptions& options, const std::function<void(const std::string&)>& ready) {
@@ -87,11 +109,10 @@ void watch(const WatchOptions& options, const std::function<void(const std::stri
   if (port < 0)
     throw Error(Fault::other, fmt::format("{}:{}", options.host, options.port), "cannot listen there",
                 "is the port taken (--port 0 finds a free one), or the address not of this machine?");
-  const std::jthread listening([&] { server.listen_after_bind(); });
+  const Listening listening(server);
   const bool bracketed = options.host.find(':') != std::string::npos;
   ready(fmt::format("http://{}:{}/", bracketed ? "[" + options.host + "]" : options.host, port));
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  server.stop();
   throw Interrupted{};
 }
 
