@@ -1,7 +1,9 @@
 #include "fedgrab/engine/engine.h"
 
 #include "engines.h"
+#include "fedgrab/core/address_space.h"
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/parallel.h"
 #include "fedgrab/core/ranks.h"
 
 namespace fedgrab {
@@ -29,6 +31,7 @@ std::unique_ptr<Engine> make_own_engine(const EngineParams& params, const Federa
 #else
   on_cuda(params);  // may object
 #endif
+  reserve_blas_memory(static_cast<int>(params.workers > 0 ? params.workers : available_cores()) + 1);
   return make_cpu_engine(params, federation);
 }
 
