@@ -86,7 +86,7 @@ std::vector<ClientReport> RankedEngine::train(const RoundTask& task, Sums& sums,
 }
 
 Predictions RankedEngine::predict(const State& state, const Split& split) {
-  const auto [rank, count] = std::pair(int64_t{ranks().rank()}, int64_t{ranks().count()});
+  const int64_t rank = ranks().rank(), count = ranks().count();
   const int64_t batches = (split.count() + evaluation_batch - 1) / evaluation_batch;
   const auto start = [&](int64_t r) { return std::min(split.count(), batches * r / count * evaluation_batch); };
   Predictions part;

@@ -27,8 +27,8 @@ class Scaffold : public Method {
     if (reach > 0) {
       const auto local = result.local.flat.cpu();
       const auto server = flat_in(view.server, control, view.global);
-      for (const auto& [offset, size] : moved_ranges(*result.local.model)) {
-        const auto part = [&](const torch::Tensor& t) { return t.narrow(0, offset, size); };
+      for (const auto& range : moved_ranges(*result.local.model)) {  // clang 14 lets no lambda capture its parts
+        const auto part = [&](const torch::Tensor& t) { return t.narrow(0, range.offset, range.size); };
         part(change).copy_((part(view.global.flat) - part(local)) / reach - part(server));
       }
     }
