@@ -81,7 +81,7 @@ std::vector<ClientReport> DistributedEngine::train(const RoundTask& task, Sums& 
 
 Predictions DistributedEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count,
                                             bool logits) {
-  const auto [rank, size] = std::pair(int64_t{ranks_.rank()}, int64_t{ranks_.size()});
+  const int64_t rank = ranks_.rank(), size = ranks_.size();
   const int64_t batches = (count + evaluation_batch - 1) / evaluation_batch;
   const auto start = [&](int64_t r) { return first + std::min(count, batches * r / size * evaluation_batch); };
   Predictions part;
