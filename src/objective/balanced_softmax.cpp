@@ -19,6 +19,7 @@ class BalancedSoftmax : public Objective {
   using Params = BalancedSoftmaxParams;
   static constexpr const char* name = "balanced-softmax";
   explicit BalancedSoftmax(Params params) : tau_(params.tau) {}
+  std::string one_label_reason() const override { return {}; }
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {

@@ -18,6 +18,7 @@ class FedLc : public Objective {
   using Params = FedLcParams;
   static constexpr const char* name = "fedlc";
   explicit FedLc(Params params) : tau_(params.tau) {}
+  std::string one_label_reason() const override { return {}; }
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {

@@ -22,6 +22,7 @@ struct TrainParams {
   int64_t local_epochs = 2;
   int64_t batch = 10;
   Sampling sampling = Sampling::shuffled;
+  double mixup = 0, cutmix = 0;
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -40,6 +41,14 @@ struct TrainParams {
     v.param("sampling", sampling,
             "how a client goes through its samples: every one once an epoch, or as many steps with every class it has "
             "drawn equally often");
+    v.param("mixup", mixup,
+            "alpha: a step blends every image with another of its batch, and the labels alike, by a share drawn from "
+            "Beta(alpha, alpha) (0: off)")
+        .between(0, 100);
+    v.param("cutmix", cutmix,
+            "alpha: a step pastes a box of another image into every image, by a share drawn as for mixup (0: off); "
+            "with mixup, each step does one of the two")
+        .between(0, 100);
     v.param("lr", lr, "learning rate").between(0, 1000);
     v.param("momentum", momentum, "SGD momentum, from zero at the start of each round").between(0, 0.9999);
     v.param("weight_decay", weight_decay, "L2 penalty").between(0, 10);

@@ -14,7 +14,8 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Te
   LogitBatch batch{.labels = labels_, .mask = mask_};
   batch.counts = class_counts_;
   batch.uniforms = uniforms_;
-  if (key_.class_weights) batch.weights = class_weights_.gather(1, labels_);
+  if (share_.defined()) batch.other_labels = other_labels_, batch.share = share_;
+  if (key_.class_weights) weigh_by_class(batch, class_weights_);
   std::vector<torch::Tensor> roots, gradients;
   std::vector<std::pair<int64_t, torch::Tensor>> leaves;  // offset in the layout, leaf
   for (size_t i = 0; i < heads_.size(); ++i) {
@@ -48,7 +49,8 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Te
 
 bool SlotTraining::heads_fit_kernel() const {
   const auto& model = *federation_.model;
-  if (key_.class_weights || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes))) return false;
+  if (key_.class_weights || share_.defined() || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes)))
+    return false;
   for (size_t i = 0; i < heads_.size(); ++i) {
     const Head& head = model.heads[i];
     if (head.kind != HeadKind::linear || head.projected || !heads_[i].objective->kernel_form()) return false;

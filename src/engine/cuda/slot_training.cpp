@@ -9,6 +9,7 @@
 #include "../cohort.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/data/batch_mixer.h"
 
 namespace fedgrab::cuda {
 namespace {
@@ -69,6 +70,12 @@ SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& netw
   first_bad_ = zeros({slots}, torch::kInt);
   clip_scratch_ = zeros({slots, 64}, torch::kDouble);
   clip_factor_ = zeros({slots}, torch::kFloat);
+  if (const BatchMixer mixer(train.mixup, train.cutmix); mixer.on()) {
+    if (!mixer.mixup().empty()) mixup_table_ = torch::tensor(mixer.mixup()).cuda();
+    if (!mixer.cutmix().empty()) cutmix_table_ = torch::tensor(mixer.cutmix()).cuda();
+    other_labels_ = zeros({slots, batch_}, torch::kLong);
+    share_ = zeros({slots, 1}, torch::kFloat);
+  }
   const auto& layout = network.layout();
   if (data.streamed) feed_ = std::make_unique<ImageFeed>(federation.data.train.images, steps_at_once * slots * batch_);
   update_.fused = train.clip <= 0;  // a norm needs the whole gradient first
@@ -86,6 +93,7 @@ RoundPlan SlotTraining::plan() const {
           Random(seed, Purpose::augment).key(),
           Random(seed, Purpose::gate).key(),
           Random(seed, Purpose::dropout).key(),
+          Random(seed, Purpose::mix).key(),
           static_cast<int>(slots_),
           static_cast<int>(batch_),
           static_cast<int>(federation_.train.local_epochs),
@@ -303,6 +311,15 @@ int64_t SlotTraining::auxiliary_start() const {
   return network_.layout().trained();
 }
 
+void SlotTraining::mix() {
+  if (!share_.defined()) return;
+  const auto table = [](const torch::Tensor& t) { return t.defined() ? t.data_ptr<float>() : nullptr; };
+  const auto shape = federation_.data.shape();
+  mix_images(network_.precision(), {table(mixup_table_), table(cutmix_table_)}, plan(), counts_.data_ptr<int32_t>(),
+             static_cast<int>(shape.height), static_cast<int>(shape.width), images_.data_ptr(),
+             labels_.data_ptr<int64_t>(), other_labels_.data_ptr<int64_t>(), share_.data_ptr<float>(), stream());
+}
+
 void SlotTraining::step() {
   const auto& layout = network_.layout();
   const auto& train = federation_.train;
@@ -310,6 +327,7 @@ void SlotTraining::step() {
   if (feed_) source.pixels = feed_->pixels(), source.window = static_cast<int>(steps_at_once);
   gather_batch(network_.precision(), source, plan(), images_.data_ptr(), labels_.data_ptr<int64_t>(),
                mask_.data_ptr<float>(), counts_.data_ptr<int32_t>(), stream());
+  mix();
   if (uniforms_.size(1) > 0)
     gate_uniforms(plan(), static_cast<int>(uniforms_.size(1)), uniforms_.data_ptr<float>(), stream());
   SlotNetwork::Tape tape{.plan = plan()};

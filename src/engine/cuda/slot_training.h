@@ -76,6 +76,8 @@ class SlotTraining {
   /// Streams the images of the next steps to the device.
   void feed_images(int64_t steps);
   void record_step();
+  /// Mixes the batch where that is on.
+  void mix();
   /// Where the weights of auxiliary heads begin.
   int64_t auxiliary_start() const;
   void step();
@@ -108,6 +110,8 @@ class SlotTraining {
 
   // Inputs of a step, at fixed addresses.
   torch::Tensor images_, labels_, mask_, counts_;
+  torch::Tensor other_labels_, share_;        // undefined where images are not mixed
+  torch::Tensor mixup_table_, cutmix_table_;  // undefined: off
   torch::Tensor order_, samples_, clients_, step_, round_, lr_;
   torch::Tensor class_counts_, class_weights_, uniforms_;
   std::vector<torch::Tensor> priors_;    // by head
