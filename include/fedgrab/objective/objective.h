@@ -45,6 +45,7 @@ struct BalancerParams;
 struct KernelForm {
   bool sigmoid = false;                      // else softmax
   const BalancerParams* balancer = nullptr;  // null: nothing is re-weighted
+  bool offset = false;                       // logit_offset() is added to the logits
 };
 
 /// Per-class numbers of one client, for the record: "delta", "beta_pos", …
@@ -61,6 +62,9 @@ class Objective {
   /// Where a kernel can take its place.
   virtual std::optional<KernelForm> kernel_form() const { return {}; }
 
+  /// What is added to the logits of each class before the base loss, from the sizes of the classes; undefined: nothing.
+  /// [.., classes]
+  virtual torch::Tensor logit_offset(const torch::Tensor& /*counts*/) const { return {}; }
   /// Why it needs one label per sample; empty: it takes two, λ of the one and 1 − λ of the other.
   virtual std::string one_label_reason() const { return "is defined for one label per image"; }
   bool mixes() const { return one_label_reason().empty(); }

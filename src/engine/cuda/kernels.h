@@ -176,7 +176,10 @@ struct HeadTask {
   float scale;                             // multiplies the logits
   float *gradient_weight, *gradient_bias;  // null: frozen
   int64_t gradient_stride;
-  const int64_t* labels;  // [slot][sample]
+  const float* offset;          // [slot][class], added to the logits; null: none
+  const int64_t* labels;        // [slot][sample]
+  const int64_t* other_labels;  // where images are mixed; null: there is one label
+  const float* share;           // [slot], of `labels` where there are two
   const int32_t* counts;
   float* loss;  // [slot]; null: nobody asks
   bool sigmoid;

@@ -49,8 +49,7 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Te
 
 bool SlotTraining::heads_fit_kernel() const {
   const auto& model = *federation_.model;
-  if (key_.class_weights || share_.defined() || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes)))
-    return false;
+  if (key_.class_weights || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes))) return false;
   for (size_t i = 0; i < heads_.size(); ++i) {
     const Head& head = model.heads[i];
     if (head.kind != HeadKind::linear || head.projected || !heads_[i].objective->kernel_form()) return false;
@@ -88,7 +87,10 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
                   .gradient_weight = learns ? gradient_at(".weight") : nullptr,
                   .gradient_bias = learns && head.bias ? gradient_at(".bias") : nullptr,
                   .gradient_stride = update_.gradient.size(1),
+                  .offset = form.offset ? offsets_[i].data_ptr<float>() : nullptr,
                   .labels = labels_.data_ptr<int64_t>(),
+                  .other_labels = share_.defined() ? other_labels_.data_ptr<int64_t>() : nullptr,
+                  .share = share_.defined() ? share_.data_ptr<float>() : nullptr,
                   .counts = counts_.data_ptr<int32_t>(),
                   .loss = i == 0 ? loss.data_ptr<float>() : nullptr,
                   .sigmoid = form.sigmoid,

@@ -219,9 +219,20 @@ void SlotTraining::load(const std::vector<SlotClient>& clients) {
   into(class_counts_, counts);
   for (size_t head = 0; head < priors.size(); ++head)
     if (!priors[head].empty()) into(priors_[head], priors[head]);
+  load_offsets(common);
   weights_.restart();
   for (auto& reference : references_) reference.restart();
   update_.gradient.zero_();
+}
+
+void SlotTraining::load_offsets(const LocalProblem& problem) {
+  offsets_.resize(problem.heads.size());
+  for (size_t head = 0; head < offsets_.size(); ++head) {
+    const auto offset = problem.heads[head].objective->logit_offset(class_counts_);
+    if (!offset.defined()) continue;
+    if (!offsets_[head].defined()) offsets_[head] = torch::zeros_like(class_counts_);
+    offsets_[head].copy_(offset);  // in place: a recorded step reads it there
+  }
 }
 
 void SlotTraining::load_state(const std::vector<SlotClient>& clients) {

@@ -70,6 +70,8 @@ class SlotTraining {
   static StepKey key_of(uint64_t method, const LocalProblem& problem);
   int64_t steps_of(const SlotClient& client) const;
   void load(const std::vector<SlotClient>& clients);
+  /// From the class sizes that were loaded.
+  void load_offsets(const LocalProblem& problem);
   void load_state(const std::vector<SlotClient>& clients);
   void prepare_round(const std::vector<SlotClient>& clients, int64_t round);
   int64_t steps_in_flight();
@@ -115,6 +117,7 @@ class SlotTraining {
   torch::Tensor order_, samples_, clients_, step_, round_, lr_;
   torch::Tensor class_counts_, class_weights_, uniforms_;
   std::vector<torch::Tensor> priors_;    // by head
+  std::vector<torch::Tensor> offsets_;   // by head, Objective::logit_offset(); undefined where there is none
   std::vector<SlotWeights> references_;  // models whose features a loss compares with
   torch::Tensor loss_sum_, first_bad_;
   torch::Tensor clip_scratch_, clip_factor_;
