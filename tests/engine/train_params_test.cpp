@@ -11,7 +11,7 @@ TEST(LearningRate, StaysConstantUnlessAskedOtherwise) {
 }
 
 TEST(LearningRate, FollowsTheCosineFromTheFullRateTowardsZero) {
-  const TrainParams params{.rounds = 100, .lr = 0.2, .schedule = "cosine"};
+  const TrainParams params{.rounds = 100, .lr = 0.2, .schedule = Schedule::cosine};
   EXPECT_DOUBLE_EQ(learning_rate(params, 1), 0.2);
   EXPECT_NEAR(learning_rate(params, 51), 0.1, 1e-12);
   EXPECT_GT(learning_rate(params, 100), 0);
@@ -19,7 +19,7 @@ TEST(LearningRate, FollowsTheCosineFromTheFullRateTowardsZero) {
 }
 
 TEST(LearningRate, DropsAfterEachMilestone) {
-  const TrainParams params{.lr = 1, .schedule = "step", .lr_decay = 0.1, .lr_milestones = {3, 5}};
+  const TrainParams params{.lr = 1, .schedule = Schedule::step, .lr_decay = 0.1, .lr_milestones = {3, 5}};
   EXPECT_DOUBLE_EQ(learning_rate(params, 3), 1);
   EXPECT_DOUBLE_EQ(learning_rate(params, 4), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(params, 5), 0.1);
@@ -27,7 +27,7 @@ TEST(LearningRate, DropsAfterEachMilestone) {
 }
 
 TEST(LearningRate, DecaysEveryRound) {
-  const TrainParams params{.lr = 8, .schedule = "exponential", .lr_decay = 0.5};
+  const TrainParams params{.lr = 8, .schedule = Schedule::exponential, .lr_decay = 0.5};
   EXPECT_DOUBLE_EQ(learning_rate(params, 1), 8);
   EXPECT_DOUBLE_EQ(learning_rate(params, 4), 1);
 }
