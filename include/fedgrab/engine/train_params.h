@@ -28,6 +28,7 @@ struct TrainParams {
   double weight_decay = 0;
   double clip = 0;
   Schedule schedule = Schedule::constant;
+  int64_t warmup_rounds = 0;
   double lr_decay = 0.1;
   std::vector<int64_t> lr_milestones;
   int64_t seed = 1;
@@ -56,6 +57,10 @@ struct TrainParams {
     v.param("schedule", schedule,
             "learning rate over the rounds: constant, cosine to zero, lr_decay at lr_milestones, or lr_decay every "
             "round");
+    v.param("warmup_rounds", warmup_rounds,
+            "first rounds, over which the learning rate rises linearly; cosine and exponential schedules begin after "
+            "them")
+        .between(0, 10000000);
     v.param("lr_decay", lr_decay, "factor of the step and exponential schedules").between(1e-6, 1);
     v.param("lr_milestones", lr_milestones, "rounds after which the step schedule multiplies by lr_decay").at_least(1);
     v.param("seed", seed, "every random number follows from it").at_least(0);
