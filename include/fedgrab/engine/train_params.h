@@ -26,6 +26,7 @@ struct TrainParams {
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 0;
+  bool decay_norms = true;
   double clip = 0;
   Schedule schedule = Schedule::constant;
   int64_t warmup_rounds = 0;
@@ -53,6 +54,7 @@ struct TrainParams {
     v.param("lr", lr, "learning rate").between(0, 1000);
     v.param("momentum", momentum, "SGD momentum, from zero at the start of each round").between(0, 0.9999);
     v.param("weight_decay", weight_decay, "L2 penalty").between(0, 10);
+    v.param("decay_norms", decay_norms, "weight decay also of BatchNorm's parameters and of biases");
     v.param("clip", clip, "largest L2 norm of a step's gradient (0: no clipping)").between(0, 1e9);
     v.param("schedule", schedule,
             "learning rate over the rounds: constant, cosine to zero, lr_decay at lr_milestones, or lr_decay every "

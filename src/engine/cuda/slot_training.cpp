@@ -315,11 +315,22 @@ void SlotTraining::record_step() {
   graph_ = std::move(graph);
 }
 
-int64_t SlotTraining::auxiliary_start() const {
+std::vector<SlotTraining::Stretch> SlotTraining::stretches(int64_t first, bool has_terms) const {
   const Model& model = *federation_.model;
+  const auto& layout = network_.layout();
+  std::map<int64_t, Stretch> by_start;
   for (const auto& p : model.parameters)
-    if (p.trained() && is_auxiliary(model, p)) return network_.layout().offset(p.name);
-  return network_.layout().trained();
+    if (const int64_t from = layout.offset(p.name); p.trained() && from >= first)
+      by_start[from] = {from, from, has_terms && !is_auxiliary(model, p),
+                        federation_.train.decay_norms || p.kind == ParameterKind::weight};
+  std::vector<Stretch> found;
+  for (const auto& [from, next] : by_start) {
+    if (!found.empty() && found.back().with_terms == next.with_terms && found.back().decays == next.decays) continue;
+    if (!found.empty()) found.back().to = from;
+    found.push_back(next);
+  }
+  if (!found.empty()) found.back().to = layout.trained();
+  return found;
 }
 
 void SlotTraining::mix() {
@@ -361,12 +372,14 @@ void SlotTraining::step() {
                  stream());
     factor = clip_factor_.data_ptr<float>();
   }
-  // Auxiliary heads come last and have neither proximal term nor correction.
-  const int64_t auxiliary = std::max(auxiliary_start(), first);
-  const auto optimise = [&](int64_t from, int64_t to, bool with_terms) {
-    const auto at = [&](const torch::Tensor& t) { return t.defined() ? t.data_ptr<float>() + from : nullptr; };
+  const bool has_terms = update.start.defined() || update.correction.defined();
+  for (const auto& [from, to, with_terms, decays] : stretches(first, has_terms)) {
+    const auto at = [from = from](const torch::Tensor& t) {
+      return t.defined() ? t.data_ptr<float>() + from : nullptr;
+    };
     auto rule = update.rule;
     if (!with_terms) rule.proximal = 0;
+    if (!decays) rule.decay = 0;
     const SlotTensor rest{at(weights_.values),
                           at(weights_.velocity),
                           weights_.copy.defined() ? static_cast<char*>(weights_.copy.data_ptr()) + from * 2 : nullptr,
@@ -375,10 +388,7 @@ void SlotTraining::step() {
                           layout.size()};
     sgd_step(rest, to - from, update.gradient.data_ptr<float>() + (from - first), update.gradient.size(1), factor,
              counts_.data_ptr<int32_t>(), static_cast<int>(slots_), rule, stream());
-  };
-  const bool has_terms = update.start.defined() || update.correction.defined();
-  optimise(first, has_terms ? auxiliary : layout.trained(), has_terms);
-  if (has_terms) optimise(auxiliary, layout.trained(), false);
+  }
   finish_step(loss.data_ptr<float>(), counts_.data_ptr<int32_t>(), static_cast<int>(slots_),
               loss_sum_.data_ptr<double>(), first_bad_.data_ptr<int32_t>(), step_.data_ptr<int32_t>(), stream());
 }

@@ -80,8 +80,13 @@ class SlotTraining {
   void record_step();
   /// Mixes the batch where that is on.
   void mix();
-  /// Where the weights of auxiliary heads begin.
-  int64_t auxiliary_start() const;
+  /// A part of the layout that is updated alike.
+  struct Stretch {
+    int64_t from, to;
+    bool with_terms, decays;  // with_terms: those of the local problem
+  };
+  /// From `first` to the end of what is trained. Auxiliary heads have no terms.
+  std::vector<Stretch> stretches(int64_t first, bool has_terms) const;
   void step();
   RoundPlan plan() const;
   /// Trains the heads; returns the gradient of the features. By LibTorch, for every head and loss there is:
