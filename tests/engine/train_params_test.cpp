@@ -18,6 +18,14 @@ TEST(LearningRate, FollowsTheCosineFromTheFullRateTowardsZero) {
   EXPECT_LT(learning_rate(params, 100), 0.2 * 1e-3);
 }
 
+TEST(LearningRate, FollowsTheCosineToTheFinalRate) {
+  const TrainParams params{.rounds = 100, .lr = 0.2, .schedule = Schedule::cosine, .final_lr = 0.1};
+  EXPECT_DOUBLE_EQ(learning_rate(params, 1), 0.2);
+  EXPECT_NEAR(learning_rate(params, 51), 0.11, 1e-12);
+  EXPECT_GT(learning_rate(params, 100), 0.02);
+  EXPECT_LT(learning_rate(params, 100), 0.02 * 1.01);
+}
+
 TEST(LearningRate, DropsAfterEachMilestone) {
   const TrainParams params{.lr = 1, .schedule = Schedule::step, .lr_decay = 0.1, .lr_milestones = {3, 5}};
   EXPECT_DOUBLE_EQ(learning_rate(params, 3), 1);

@@ -29,6 +29,7 @@ struct TrainParams {
   bool decay_norms = true;
   double clip = 0;
   Schedule schedule = Schedule::constant;
+  double final_lr = 0;
   int64_t warmup_rounds = 0;
   double lr_decay = 0.1;
   std::vector<int64_t> lr_milestones;
@@ -57,8 +58,9 @@ struct TrainParams {
     v.param("decay_norms", decay_norms, "weight decay also of BatchNorm's parameters and of biases");
     v.param("clip", clip, "largest L2 norm of a step's gradient (0: no clipping)").between(0, 1e9);
     v.param("schedule", schedule,
-            "learning rate over the rounds: constant, cosine to zero, lr_decay at lr_milestones, or lr_decay every "
+            "learning rate over the rounds: constant, cosine to final_lr, lr_decay at lr_milestones, or lr_decay every "
             "round");
+    v.param("final_lr", final_lr, "share of lr that the cosine schedule ends at").between(0, 1);
     v.param("warmup_rounds", warmup_rounds,
             "first rounds, over which the learning rate rises linearly; cosine and exponential schedules begin after "
             "them")
