@@ -37,6 +37,7 @@ void merge(Needs& all, const Needs& one) {
   all.global_counts |= one.global_counts;
   all.features |= one.features;
   all.linear_head |= one.linear_head;
+  if (all.hard_labels.empty()) all.hard_labels = one.hard_labels;
   all.prior |= one.prior;
   all.payloads |= one.payloads;
   all.moves_target |= one.moves_target;
@@ -107,6 +108,10 @@ void Composition::check(const Config& config) const {
            fmt::format("\"{}\" changes a linear classifier, and objective.name = \"{}\" has a cosine head",
                        text("posthoc.kind"), text("objective.name")),
            "choose another loss, or posthoc.kind=none");
+  for (const std::string mixing : {"train.mixup", "train.cutmix"})
+    if (!needs_.hard_labels.empty() && config.schema().contains(mixing) && std::get<double>(config.get(mixing)) > 0)
+      refuse(mixing, "an image has two labels, and " + needs_.hard_labels,
+             fmt::format("set {}=0; softmax, sigmoid, balanced-softmax and fedlc take two labels", mixing));
   if (needs_.prior && prior_ == nullptr)
     refuse("posthoc.kind", fmt::format("\"{}\" needs an estimate of the class prior", text("posthoc.kind")),
            "set prior.source, dpa for one");
