@@ -181,16 +181,15 @@ TEST_P(CudaMixing, TakesTheStepOfTheCpu) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, CudaMixing,
-    testing::Values(Case{"mixup", 0.8}, Case{"cutmix", 0, 1}, Case{"both", 1, 1},
-                    Case{"sigmoid", 1, 1, {{"objective.name", "sigmoid"}}},
-                    Case{"balanced_softmax", 1, 1, {{"objective.name", "balanced-softmax"}}},
-                    Case{"fedlc", 1, 1, {{"objective.name", "fedlc"}}},
-                    Case{"balanced_softmax_alone", 0, 0, {{"objective.name", "balanced-softmax"}}},
-                    Case{"fedlc_alone", 0, 0, {{"objective.name", "fedlc"}}},
-                    Case{"importance", 1, 1, {{"objective.reweight", "importance"}}},
-                    Case{"auxiliary_head", 1, 1, {{"prior.source", "dpa"}, {"prior.dpa.head", "probe"}}}),
-    [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, CudaMixing,
+                         testing::Values(Case{"mixup", 0.8}, Case{"cutmix", 0, 1}, Case{"both", 1, 1},
+                                         Case{"sigmoid", 1, 1, {{"objective.name", "sigmoid"}}},
+                                         Case{"balanced_softmax", 1, 1, {{"objective.name", "balanced-softmax"}}},
+                                         Case{"fedlc", 1, 1, {{"objective.name", "fedlc"}}},
+                                         Case{"balanced_softmax_alone", 0, 0, {{"objective.name", "balanced-softmax"}}},
+                                         Case{"fedlc_alone", 0, 0, {{"objective.name", "fedlc"}}},
+                                         Case{"importance", 1, 1, {{"objective.reweight", "importance"}}},
+                                         Case{"auxiliary_head", 1, 1, {{"prior.source", "dpa"}}}),
+                         [](const auto& one) { return one.param.name; });
 
 }  // namespace fedgrab::mixing_test
