@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
@@ -140,6 +141,7 @@ ModelCard load_checkpoint(const fs::path& path, Checkpoint& checkpoint, ClientSt
 }
 
 void check_resumed_settings(const Config& config, const ModelCard& card, const fs::path& checkpoint) {
+  static const std::set<std::string> places{"data.path", "data.images", "data.cache", "partition.file", "model.init"};
   Config saved{full_schema()};
   saved.load_toml_text(card.config, checkpoint.string());
   const bool cosine = saved.read<TrainParams>("train").schedule == "cosine";
@@ -147,6 +149,7 @@ void check_resumed_settings(const Config& config, const ModelCard& card, const f
     const std::string& key = parameter.key;
     if (!saved.is_set(key) || saved.get(key) == config.get(key)) continue;
     if (key == "train.rounds" && !cosine) continue;
+    if (places.contains(key)) continue;
     if (key.starts_with("engine.") || key.starts_with("record.") || key.starts_with("checkpoint.")) continue;
     throw Error(Fault::usage, key,
                 fmt::format("{} differs from {}, with which {} was trained", to_text(config.get(key)),
