@@ -5,5 +5,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/scripts/phase.sh"
 
 scripts/setup.sh test
 phase format scripts/format.sh --check
-build all -DFEDGRAB_TESTS=ON
+build all -DFEDGRAB_TESTS=ON -DFEDGRAB_WERROR=ON
 ctest --preset release --parallel 2 --progress "$@"

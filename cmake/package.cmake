@@ -1,17 +1,17 @@
-# `cmake --install` and find_package(fedgrab): fedgrab::fedgrab is all rooms, fedgrab::core … each of them.
+# `cmake --install` and find_package(fedgrab): fedgrab::fedgrab is all modules, fedgrab::core … each of them.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/fedgrab)
 
-get_property(rooms GLOBAL PROPERTY FEDGRAB_ROOMS)
-add_library(fedgrab_rooms INTERFACE) # the name `fedgrab` is the binary's
-add_library(fedgrab::fedgrab ALIAS fedgrab_rooms)
-set_target_properties(fedgrab_rooms PROPERTIES EXPORT_NAME fedgrab)
-target_link_libraries(fedgrab_rooms INTERFACE ${rooms})
+get_property(modules GLOBAL PROPERTY FEDGRAB_MODULES)
+add_library(fedgrab_modules INTERFACE) # the name `fedgrab` is the binary's
+add_library(fedgrab::fedgrab ALIAS fedgrab_modules)
+set_target_properties(fedgrab_modules PROPERTIES EXPORT_NAME fedgrab)
+target_link_libraries(fedgrab_modules INTERFACE ${modules})
 
 install(TARGETS fedgrab)
 install(DIRECTORY include/fedgrab TYPE INCLUDE)
-install(TARGETS fedgrab_rooms ${rooms} EXPORT fedgrab)
+install(TARGETS fedgrab_modules ${modules} EXPORT fedgrab)
 install(EXPORT fedgrab NAMESPACE fedgrab:: FILE fedgrab-targets.cmake DESTINATION ${package_folder})
 
 configure_package_config_file(cmake/fedgrab-config.cmake.in fedgrab-config.cmake INSTALL_DESTINATION ${package_folder})

@@ -4,8 +4,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 
-tools=(c++:g++ cmake:cmake ninja:ninja-build ccache:ccache node:nodejs npm:npm pkg-config:pkg-config) # command:package, for what may also come from elsewhere
-libraries=(libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libjpeg-dev libpng-dev zlib1g-dev libcurl4-openssl-dev libssl-dev libcpp-httplib-dev libopenmpi-dev)
+tools=(c++:g++ cmake:cmake ninja:ninja-build ccache:ccache node:nodejs npm:npm) # command:package, for what may also come from elsewhere
+libraries=(libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libjpeg-dev libpng-dev zlib1g-dev libcurl4-openssl-dev libssl-dev libopenmpi-dev)
 case "${1:-}" in
   "") ;;
   test) tools+=(clang-format:clang-format python3:python3 chromium:chromium mpirun:openmpi-bin openssl:openssl ssh-keygen:openssh-client) libraries+=(libgtest-dev python3-venv python3-dev python3-torch) ;;

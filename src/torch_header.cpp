@@ -1,1 +1,1 @@
-// Carries the precompiled header that every room with LibTorch shares.
+// Carries the precompiled header that every module with LibTorch shares.

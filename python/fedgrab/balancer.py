@@ -66,10 +66,10 @@ class Balancer:
 
     def save(self) -> bytes:
         """Everything it remembers; a restored balancer of the same parameters and seed goes on to the same bits."""
-        return to_bytes(self._core.memory())
+        return to_bytes(self._core.state())
 
     def restore(self, state: bytes) -> None:
-        self._core.set_memory(from_bytes(state))
+        self._core.set_state(from_bytes(state))
 
 
 def prior(weight: ArrayLike, scale: str = "span", *, span_min: float = 0.1) -> NDArray[Any]:

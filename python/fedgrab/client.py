@@ -79,10 +79,10 @@ class Client(_Place):
 
     def save(self) -> bytes:
         """What the client keeps from round to round: the state of its balancers, where the method has any."""
-        return to_bytes(self._core.memory())
+        return to_bytes(self._core.state())
 
     def restore(self, state: bytes) -> None:
-        self._core.set_memory(from_bytes(state))
+        self._core.set_state(from_bytes(state))
 
 
 class Evaluator(_Place):

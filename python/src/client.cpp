@@ -9,6 +9,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
+#include "fedgrab/experiment/federation_run.h"
 #include "fedgrab/experiment/preparation.h"
 #include "fedgrab/objective/balancer.h"
 #include "interruptible.h"
@@ -18,20 +19,20 @@
 namespace fedgrab::python {
 namespace {
 
-/// What a balancer would trip over.
-void require_memory(const TensorMap& memory, int64_t classes) {
+/// Finite numbers; of balancers all of them, for this number of classes.
+void require_state(const TensorMap& state, int64_t classes) {
   TensorMap balancer;
   BalancedObjective::state_in(balancer, {classes}, torch::kCPU);
   bool balanced = false;
-  for (const auto& [name, values] : memory) {
+  for (const auto& [name, values] : state) {
     balanced = balanced || balancer.contains(name);
     if (!values.is_floating_point() || !values.isfinite().all().item<bool>())
-      throw py::value_error("state: " + name + " holds what is not a finite number");
+      throw py::value_error("state: " + name + " is not finite numbers");
   }
   if (!balanced) return;
   for (const auto& [name, own] : balancer)
-    if (const auto found = memory.find(name); found == memory.end() || found->second.sizes() != own.sizes() ||
-                                              found->second.scalar_type() != own.scalar_type())
+    if (const auto found = state.find(name); found == state.end() || found->second.sizes() != own.sizes() ||
+                                             found->second.scalar_type() != own.scalar_type())
       throw py::value_error(fmt::format("state: not that of a client with {} classes, see {}", classes, name));
 }
 
@@ -40,10 +41,7 @@ class Client {
   /// `own`: all the data are this client's; else it holds its part of the partition. Below 0 it holds nothing and only
   /// evaluates.
   Client(const PythonConfig& given, int64_t client, bool own, const std::vector<std::string>& classes)
-      : config_(resolve(given)),
-        settings_(read_settings(config_)),
-        client_(client),
-        method_(find_method(settings_.method).make(config_)) {
+      : config_(resolve(given)), settings_(read_settings(config_)), client_(client), method_(config_) {
     interruptible([&] { load(own, classes); });
     names_ = prepared_.data.class_names;
   }
@@ -59,8 +57,10 @@ class Client {
       const std::vector<int64_t> clients{client_};
       Sums sums;
       store_.discard();  // what an interrupted round left
-      auto reports =
-          engine_->train({.round = round, .clients = clients, .global = global, .method = *method_}, sums, store_);
+      // The server weighs; a client's own weight is 1.
+      const auto context =
+          method_.begin_round(round, settings_.seed(), clients, {samples()}, population_, global, no_tensors);
+      auto reports = engine_->train({.round = context, .method = method_, .clients = clients}, sums, store_);
       if (reports.front().bytes_up != shared_bytes(*global.model))
         throw Error(Fault::usage, "method.name", settings_.method + " sends more than its weights",
                     "simulate it with run()");
@@ -80,7 +80,7 @@ class Client {
     assign_weights(global, weights);
     const auto lock = alone();
     const auto& test = prepared_.data.test;
-    const auto predicted = interruptible([&] { return engine_->predict(method_->deployed(global, {}), test); });
+    const auto predicted = interruptible([&] { return engine_->predict(method_.deploy(global, no_tensors), test); });
     const auto accuracy = score(predicted.classes, test.labels, prepared_.groups, prepared_.data.classes());
     return py::make_tuple(to_json(accuracy).dump(), predicted.loss(), test.count());
   }
@@ -89,16 +89,16 @@ class Client {
   void save_model(const py::dict& weights, const std::string& path) const {
     const State global = start_.clone();
     assign_weights(global, weights);
-    const State deployed = method_->deployed(global, {});
+    const State deployed = method_.deploy(global, no_tensors);
     fedgrab::save_model(path, card_of(config_, prepared_.data, *deployed.model, settings_.train.rounds), deployed);
   }
 
   py::dict initial_weights() const { return shared_weights(start_.clone()); }
-  py::dict memory() const { return to_dict(store_.read(client_)); }
-  void set_memory(const py::dict& arrays) {
-    const auto memory = to_tensors(arrays);
-    require_memory(memory, prepared_.data.classes());
-    store_.write(client_, memory);
+  py::dict state() const { return to_dict(store_.read(client_)); }
+  void set_state(const py::dict& arrays) {
+    const auto state = to_tensors(arrays);
+    require_state(state, prepared_.data.classes());
+    store_.write(client_, state);
     store_.commit();
   }
   int64_t samples() const {
@@ -119,18 +119,19 @@ class Client {
   }
   void load(bool own, const std::vector<std::string>& classes) {
     prepared_ = prepare(settings_, classes);
-    start_ = first_state(settings_, *method_, prepared_.data.shape(), prepared_.data.classes());
-    require_weights_only(*method_, settings_.method, start_);
+    require_weights_only(method_, settings_.method);
+    start_ = initial_model(settings_, method_, prepared_.data.shape(), prepared_.data.classes());
     if (own && client_ >= 0) {  // its number still chooses its random numbers
       partition_.resize(static_cast<size_t>(client_) + 1);
       partition_.back() = prepared_.samples;
     } else if (client_ >= 0) {
-      partition_ = partition_samples(settings_, prepared_, method_->centralised());
+      partition_ = partition_samples(settings_, prepared_);
       if (client_ >= static_cast<int64_t>(partition_.size()))
         throw Error(Fault::usage, "client",
                     fmt::format("{} of a partition over {} clients", client_, partition_.size()),
                     "they are counted from 0");
     }
+    population_ = std::max<int64_t>(static_cast<int64_t>(partition_.size()), 1);
     federation_ = std::make_unique<Federation>(Federation{prepared_.data, partition_, start_.model, settings_.train});
     engine_ = make_engine(settings_.engine, *federation_);
   }
@@ -138,7 +139,7 @@ class Client {
   Config config_;
   Settings settings_;
   int64_t client_;
-  std::unique_ptr<Method> method_;
+  Composition method_;
   Preparation prepared_;
   std::vector<std::string> names_;
   Partition partition_;
@@ -146,6 +147,7 @@ class Client {
   std::unique_ptr<Federation> federation_;
   std::unique_ptr<Engine> engine_;
   ClientStore store_;
+  int64_t population_ = 1;
   std::mutex guard_;
 };
 
@@ -160,8 +162,8 @@ void bind_client(py::module_& module) {
       .def("evaluate", &Client::evaluate, "weights"_a)
       .def("save_model", &Client::save_model, "weights"_a, "path"_a)
       .def("initial_weights", &Client::initial_weights)
-      .def("memory", &Client::memory)
-      .def("set_memory", &Client::set_memory, "arrays"_a)
+      .def("state", &Client::state)
+      .def("set_state", &Client::set_state, "arrays"_a)
       .def_property_readonly("samples", &Client::samples)
       .def_property_readonly("class_names", &Client::class_names)
       .def_property_readonly("shape", &Client::shape);

@@ -50,7 +50,7 @@ py::list to_list(const Partition& partition) {
 
 py::list partition(const PythonConfig& config) {
   const auto settings = read_settings(resolve(config));
-  return to_list(interruptible([&] { return partition_samples(settings, prepare(settings), false); }));
+  return to_list(interruptible([&] { return partition_samples(settings, prepare(settings)); }));
 }
 
 /// The same draw for labels of one's own.

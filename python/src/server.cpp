@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arrays.h"
+#include "fedgrab/experiment/federation_run.h"
 #include "module.h"
 #include "weights.h"
 
@@ -19,9 +20,10 @@ class Server {
       throw py::value_error("shape: expected (channels, height, width), got " + shape_text(shape));
     const auto config = resolve(given);
     const auto settings = read_settings(config);
-    method_ = find_method(settings.method).make(config);
-    global_ = first_state(settings, *method_, {shape[0], shape[1], shape[2]}, classes);
-    require_weights_only(*method_, settings.method, global_);
+    method_ = std::make_unique<Composition>(config);
+    require_weights_only(*method_, settings.method);
+    global_ = initial_model(settings, *method_, {shape[0], shape[1], shape[2]}, classes);
+    seed_ = settings.seed();
   }
 
   py::dict weights() const { return shared_weights(global_.clone()); }
@@ -32,14 +34,16 @@ class Server {
     assign_weights(averaged, average);
     Sums sums;
     sums.add("state", averaged.flat, 1);
-    method_->server_rule(global_, sums, round, memory_);
+    const auto context = method_->begin_round(round, seed_, {}, {}, 1, global_, state_);
+    global_ = method_->aggregate(context, sums, state_);
     return weights();
   }
 
  private:
-  std::unique_ptr<Method> method_;
+  std::unique_ptr<Composition> method_;
   State global_;
-  TensorMap memory_;
+  TensorMap state_;
+  uint64_t seed_ = 0;
 };
 
 }  // namespace

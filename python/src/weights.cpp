@@ -17,28 +17,8 @@ void each_shared(const Model& model, Visit visit) {
 
 }  // namespace
 
-State first_state(const Settings& settings, const Method& method, ImageShape shape, int64_t classes) {
-  auto state = initial_state(make_model(make_architecture(settings.model.name, shape), method.heads(), classes),
-                             settings.seed());
-  method.initialise(state, settings.seed());
-  if (!settings.model.init.empty()) initialise_from_file(state, settings.model.init);
-  return state;
-}
-
-void require_weights_only(const Method& method, const std::string& name, const State& start) {
-  bool content = !method.wants_counts();
-  try {
-    State global = start.clone();
-    TensorMap memory;
-    Sums sums;
-    sums.add("state", start.flat + 1, 1);
-    if (content) method.server_rule(global, sums, 1, memory);
-    for (const auto& p : global.model->parameters)  // what does not travel must not change
-      content = content && (p.role == Role::shared || global.view(p).equal(start.view(p)));
-  } catch (const std::exception&) {  // it looks for what is not there
-    content = false;
-  }
-  if (!content)
+void require_weights_only(const Composition& method, const std::string& name) {
+  if (!method.weights_only())
     throw Error(Fault::usage, "method.name", name + " needs more between server and clients than averaged weights",
                 "simulate it with run()");
 }

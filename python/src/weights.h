@@ -6,17 +6,14 @@
 #include <string>
 
 #include "fedgrab/experiment/settings.h"
-#include "fedgrab/method/method.h"
+#include "fedgrab/method/composition.h"
 
 namespace fedgrab::python {
 
 namespace py = pybind11;
 
-/// The global model at the start of a run: a function of the parameters alone.
-State first_state(const Settings& settings, const Method& method, ImageShape shape, int64_t classes);
-
-/// Throws a usage Error where a method sends more than its clients' weights up, or more than the shared ones down.
-void require_weights_only(const Method& method, const std::string& name, const State& start);
+/// Throws a usage Error where the parts send more than the clients' models up, or more than the global model down.
+void require_weights_only(const Composition& method, const std::string& name);
 
 /// Views on the state's buffer, which they keep alive.
 py::dict shared_weights(const State& state);

@@ -39,7 +39,7 @@ std::string summary_text(const Summary& summary) {
   add(fmt::format("last (round {})", summary.rounds), summary.last);
   add(fmt::format("mean of the last {}", summary.averaged), summary.mean_last_10);
   add(fmt::format("best (round {}, chosen {}on the {})", summary.best_round,
-                  summary.criterion == "all" ? "" : fmt::format("by {} ", summary.criterion),
+                  summary.criterion == name_of(Criterion::all) ? "" : fmt::format("by {} ", summary.criterion),
                   summary.best_by_validation ? "validation split" : "test set"),
       summary.best);
   std::string text = table.to_text() + "\n" + groups_text(summary.groups, summary.class_names);

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "fedgrab/experiment/settings.h"
+#include "fedgrab/method/presets.h"
 
 namespace fedgrab::cli {
 namespace {
@@ -31,7 +32,7 @@ std::string bash_script(const CLI::App& app) {
   }
   const Schema schema = full_schema();
   for (const auto& parameter : schema.all()) keys.push_back(parameter.key + "=");
-  for (const auto& entry : methods()) methods_and_presets.push_back(entry.name);
+  for (const auto& entry : presets()) methods_and_presets.push_back(entry.name);
   return fmt::format(R"sh(# bash completion for fedgrab: eval "$(fedgrab completion bash)"
 _fedgrab() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" words=""

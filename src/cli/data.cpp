@@ -122,7 +122,7 @@ void print_clients(const std::vector<std::vector<int64_t>>& counts, const std::v
 void partition(const ConfigFlags& flags, const std::string& svg, const std::string& json) {
   const Settings settings = read_settings(flags.resolve());
   const Preparation p = prepare(settings);
-  const Partition clients = partition_samples(settings, p, false);
+  const Partition clients = partition_samples(settings, p);
   const auto counts = partition_table(clients, p.data.train.labels, p.data.classes());
   print_clients(counts, p.data.class_names);
   if (!json.empty()) save_partition(json, clients);

@@ -8,7 +8,7 @@
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
-#include "fedgrab/experiment/experiment.h"
+#include "fedgrab/experiment/round_loop.h"
 #include "fedgrab/report/page.h"
 #include "fedgrab/report/report_data.h"
 

@@ -9,38 +9,33 @@
 #include <string>
 
 #include "commands.h"
+#include "fedgrab/core/communicator.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/core/progress.h"
-#include "fedgrab/core/ranks.h"
-#include "mpi_ranks.h"
+#include "mpi_session.h"
 
 namespace fedgrab::cli {
 namespace {
 
-int report_of_rank(const std::string& message, int code) {
-  note(fmt::format("fedgrab: rank {}: error: {}", ranks().rank(), message));
-  return code;
-}
-
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// What all ranks know is told by the first.
-int report(const std::string& message, int code) {
-  if (!ranks().first()) return ranks().failed_together() ? code : report_of_rank(message, code);
-  note(fmt::format("fedgrab: error: {}", message));
+/// What all ranks know is reported by the first.
+int report(const Communicator& ranks, const std::string& message, int code) {
+  if (ranks.first())
+    note(fmt::format("fedgrab: error: {}", message));
+  else if (!ranks.failed())
+    note(fmt::format("fedgrab: rank {}: error: {}", ranks.rank(), message));
   return code;
 }
 
-void build(CLI::App& app) {
+void build(CLI::App& app, Communicator& ranks) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
-  app.footer(
-      "Start with `fedgrab demo`, then `fedgrab run --method help`.\n"
-      "Errors exit with 2 (usage), 3 (data), 4 (checkpoint), 130 (interrupted) or 1.");
+  app.footer(first_steps() + "\nErrors exit with 2 (usage), 3 (data), 4 (checkpoint), 130 (interrupted) or 1.");
   add_demo(app);
-  add_run(app);
+  add_run(app, ranks);
   add_sweep(app);
   add_reproduce(app);
   add_report(app);
@@ -93,36 +88,36 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 Error output_error() { return {Fault::other, "standard output", "cannot write all of it", "is the disk full?"}; }
 
-int run(int argc, char** argv) {
-  if (ranks().count() > 1 && (argc < 2 || std::string(argv[1]) != "run"))
-    ranks().together([] {
+int run(int argc, char** argv, Communicator& ranks) {
+  if (ranks.size() > 1 && (argc < 2 || std::string(argv[1]) != "run"))
+    ranks.collective([] {
       throw Error(Fault::usage, "mpirun", "spreads one run over ranks, and nothing else", "mpirun -n R fedgrab run …");
     });
   CLI::App app("Federated learning that does not forget the rare classes.", "fedgrab");
-  build(app);
+  build(app, ranks);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) ranks().together([&] { throw usage_error(app, error); });
-    if (ranks().first()) app.exit(error);  // --help
+    if (error.get_exit_code() != 0) ranks.collective([&] { throw usage_error(app, error); });
+    if (ranks.first()) app.exit(error);  // --help
   }
   // What was printed may still be in the buffer: that the disk is full shows only now.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw output_error();
   return 0;
 }
 
-int run_and_report(int argc, char** argv) {
+int run_and_report(int argc, char** argv, Communicator& ranks) {
   try {
-    return run(argc, argv);
+    return run(argc, argv, ranks);
   } catch (const Error& error) {
-    return report(error.what(), error.exit_code());
+    return report(ranks, error.what(), error.exit_code());
   } catch (const Interrupted&) {
     return 130;
   } catch (const std::bad_alloc&) {
-    return report("memory: not enough of it (lower engine.workers or train.batch)", 1);
+    return report(ranks, "memory: not enough of it (lower engine.workers or train.batch)", 1);
   } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) return report(output_error().what(), 1);
-    return report(Error(Fault::other, "unexpected", first_line(error.what())).what(), 1);
+    if (std::ferror(stdout) != 0) return report(ranks, output_error().what(), 1);
+    return report(ranks, Error(Fault::other, "unexpected", first_line(error.what())).what(), 1);
   }
 }
 
@@ -133,11 +128,12 @@ int main(int argc, char** argv) {
   using namespace fedgrab;  // NOLINT(google-build-using-namespace): the one function outside the namespace
   catch_interrupts();
   try {
-    const cli::MpiSession session;
-    const int code = cli::run_and_report(argc, argv);
-    if (code != 0 && !ranks().failed_together()) session.abandon(code);
+    cli::MpiSession session;
+    auto& ranks = session.communicator();
+    const int code = cli::run_and_report(argc, argv, ranks);
+    if (code != 0 && !ranks.failed()) session.abort(code);
     return code;
   } catch (const Error& error) {
-    return cli::report(error.what(), error.exit_code());
+    return cli::report(Communicator(), error.what(), error.exit_code());
   }
 }

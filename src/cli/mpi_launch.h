@@ -1,14 +1,17 @@
-/// Whether mpirun started this process, told without MPI.
+/// Whether an MPI launcher (mpirun, srun) started several processes, told without MPI.
 #pragma once
 
 #include <cstdlib>
 
 namespace fedgrab::cli {
 
-inline bool started_by_mpirun() {
+inline bool started_by_launcher() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (const char* size = std::getenv(name); size != nullptr && std::atoi(size) > 1) return true;
-  return false;
+  // PMIx tells a process its rank but not the number of ranks; srun has that in a variable of its own.
+  if (std::getenv("PMIX_RANK") == nullptr) return false;
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  return tasks == nullptr || std::atoi(tasks) > 1;
 }
 
 }  // namespace fedgrab::cli

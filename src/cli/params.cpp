@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/experiment/settings.h"
+#include "fedgrab/method/presets.h"
 #include "fedgrab/record/table.h"
 
 namespace fedgrab::cli {
@@ -29,6 +30,13 @@ void print_markdown() {
   }
 }
 
+void print_preset(const std::string& method) {
+  const Preset& preset = find_preset(method);
+  fmt::print("{}: {}\n", preset.name, preset.summary);
+  for (const auto& [key, value] : preset.values) fmt::print("  {} = {}\n", key, value);
+  if (preset.values.empty()) fmt::print("  all parameters at their defaults\n");
+}
+
 void print_plain(const std::string& filter) {
   const Schema schema = full_schema();
   const auto asked = [&](const Parameter& p) { return p.key.find(filter) != std::string::npos; };
@@ -49,7 +57,14 @@ void add_params(CLI::App& app) {
   auto filter = std::make_shared<std::string>();
   command->add_option("filter", *filter, "Only keys that contain this")->type_name("TEXT");
   command->add_flag("--markdown", *markdown, "As docs/parameters.md");
-  command->callback([=] { *markdown ? print_markdown() : print_plain(*filter); });
+  auto method = std::make_shared<std::string>();
+  command->add_option("--method", *method, "The values that a method sets")->type_name("NAME");
+  command->callback([=] {
+    if (!method->empty())
+      print_preset(*method);
+    else
+      *markdown ? print_markdown() : print_plain(*filter);
+  });
 }
 
 }  // namespace fedgrab::cli

@@ -8,8 +8,9 @@
 #include "config_flags.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
-#include "fedgrab/core/ranks.h"
-#include "fedgrab/experiment/experiment.h"
+#include "fedgrab/experiment/round_loop.h"
+#include "fedgrab/method/composition.h"
+#include "fedgrab/method/presets.h"
 
 namespace fedgrab::cli {
 namespace {
@@ -20,15 +21,28 @@ struct RunFlags {
   bool resume = false, quiet = false;
 };
 
+template <class Choices>
+void print_choices(const char* heading, const Choices& choices) {
+  fmt::print("\n{}\n", heading);
+  for (const auto& choice : choices) fmt::print("  {:18} {}\n", choice.name, choice.summary);
+}
+
 void print_methods() {
   std::string group;
-  for (const auto& entry : methods()) {
+  for (const auto& entry : presets()) {
     if (entry.group != group) fmt::print("{}{}\n", group.empty() ? "" : "\n", entry.group);
     group = entry.group;
     fmt::print("  {:18} {}\n", entry.name, entry.summary);
   }
-  fmt::print("\nlocal losses (--objective NAME)\n");
-  for (const auto& entry : objectives()) fmt::print("  {:18} {}\n", entry.name, entry.summary);
+  fmt::print(
+      "\nA method is a preset, a set of parameter values: `fedgrab params --method NAME` prints them. Parts combine "
+      "freely, as in\n  fedgrab run --method fedgrab --set server.optimizer=momentum posthoc.kind=tau-norm\n");
+  print_choices("local losses (--objective NAME)", objectives());
+  print_choices("class prior (--set prior.source=NAME)", class_priors());
+  print_choices("client algorithm (--set client.algorithm=NAME)", client_algorithms());
+  print_choices("aggregation (--set server.aggregator=NAME)", aggregators());
+  print_choices("server optimiser (--set server.optimizer=NAME)", server_optimizers());
+  print_choices("post-hoc classifier (--set posthoc.kind=NAME)", posthoc_classifiers());
 }
 
 bool asks_for_list(const ConfigFlags& flags) {
@@ -37,30 +51,30 @@ bool asks_for_list(const ConfigFlags& flags) {
   return false;
 }
 
-void run(const RunFlags& flags) {
+void run(const RunFlags& flags, Communicator& ranks) {
   if (asks_for_list(*flags.config)) {
-    if (ranks().first()) print_methods();
+    if (ranks.first()) print_methods();
     return;
   }
   RunOptions options{.directory = {flags.out}, .resume = flags.resume, .quiet = flags.quiet};
   std::optional<Config> config;
   std::string root;
-  ranks().together([&] {
+  ranks.collective([&] {
     const bool known = flags.resume && !flags.out.empty() && options.directory.exists();
     config = flags.config->resolve();
     if (known) config = resumed_config(options.directory.config(), *config);
-    if (ranks().first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(*config)).root.string();
+    if (ranks.first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(*config)).root.string();
   });
-  options.directory.root = ranks().exchange(root).front();
-  options.quiet = options.quiet || !ranks().first();
+  options.directory.root = ranks.all_gather(root).front();
+  options.quiet = options.quiet || !ranks.first();
   try {
-    const Summary summary = run_experiment(*config, options);
-    if (!ranks().first()) return;
+    const Summary summary = run_experiment(*config, options, ranks);
+    if (!ranks.first()) return;
     fmt::print("{}{}: model.safetensors{}, summary.json (next: fedgrab predict {} IMAGE)\n", summary_text(summary),
                options.directory.root.string(), summary.best_by_validation ? ", best.safetensors" : "",
                options.directory.root.string());
   } catch (const Interrupted&) {
-    if (!ranks().first()) throw;
+    if (!ranks.first()) throw;
     note(options.directory.exists()
              ? fmt::format("interrupted; continue with: fedgrab run --resume --out {}", options.directory.root.string())
              : "interrupted before the run began; nothing was written");
@@ -70,7 +84,7 @@ void run(const RunFlags& flags) {
 
 }  // namespace
 
-void add_run(CLI::App& app) {
+void add_run(CLI::App& app, Communicator& ranks) {
   auto* command = app.add_subcommand("run", "Train one experiment (with no arguments: Fed-GraB on the built-in set)");
   auto flags = std::make_shared<RunFlags>();
   flags->config = add_config_flags(*command);
@@ -78,7 +92,7 @@ void add_run(CLI::App& app) {
   command->add_flag("--resume", flags->resume, "Continue the run in --out; start it where there is none")
       ->needs("--out");
   command->add_flag("--quiet", flags->quiet, "No progress");
-  command->callback([flags] { run(*flags); });
+  command->callback([flags, &ranks] { run(*flags, ranks); });
 }
 
 }  // namespace fedgrab::cli

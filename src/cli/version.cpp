@@ -1,6 +1,6 @@
+#include "fedgrab/core/version.h"
+
 #include <fmt/format.h>
-#include <torch/torch.h>
-#include <torch/version.h>
 
 #include "commands.h"
 #include "fedgrab/core/parallel.h"
@@ -9,16 +9,13 @@ namespace fedgrab::cli {
 namespace {
 
 std::string version_text() {
-  return fmt::format("fedgrab {} ({})\nLibTorch {}\ndevices: cpu, {} cores{}", FEDGRAB_VERSION, FEDGRAB_REVISION,
-                     TORCH_VERSION, available_cores(),
-                     torch::cuda::is_available() ? fmt::format("; cuda, {} GPU", torch::cuda::device_count()) : "");
+  return fmt::format("fedgrab {} ({})\n{}\ndevices: cpu, {} cores{}", version(), revision(), libtorch_text(),
+                     available_cores(), gpu_text());
 }
 
 }  // namespace
 
-std::string revision_text() {
-  return fmt::format("fedgrab {} ({}), LibTorch {}", FEDGRAB_VERSION, FEDGRAB_REVISION, TORCH_VERSION);
-}
+std::string revision_text() { return fmt::format("fedgrab {} ({}), {}", version(), revision(), libtorch_text()); }
 
 void add_version(CLI::App& app) {
   auto* command = app.add_subcommand("version", "Version, revision, LibTorch, devices");

@@ -80,17 +80,22 @@ Value parse(const Parameter& parameter, std::string_view text) {
   }
 }
 
-// Strict kinds, except that an integer may stand for a number and a scalar for a list of one.
+std::string spelled(const toml::node& node) {
+  if (const auto text = node.value<std::string>()) return *text;
+  std::ostringstream shown;
+  node.visit([&](const auto& concrete) { shown << concrete; });
+  return shown.str();
+}
+
+// Strict kinds, except that an integer may stand for a number, and a scalar and a list of one for each other.
 template <class T>
 T convert_scalar(const Parameter& parameter, const toml::node& node) {
+  if (const auto* array = node.as_array(); array != nullptr && array->size() == 1)
+    return convert_scalar<T>(parameter, (*array)[0]);
   std::optional<T> value = node.value_exact<T>();
   if constexpr (std::is_same_v<T, double>)
     if (node.is_integer()) value = node.value<double>();
-  if (!value) {
-    std::ostringstream shown;
-    node.visit([&](const auto& concrete) { shown << concrete; });
-    wrong_type(parameter, node.value<std::string>().value_or(shown.str()));
-  }
+  if (!value) wrong_type(parameter, spelled(node));
   return *value;
 }
 
@@ -115,13 +120,15 @@ Value convert(const Parameter& parameter, const toml::node& node) {
   }
 }
 
-void load_table(Config& config, const toml::table& table, const std::string& prefix) {
+using Values = std::vector<std::pair<std::string, Value>>;
+
+void read_table(const Schema& schema, const toml::table& table, const std::string& prefix, Values& values) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix.empty() ? std::string(name.str()) : prefix + "." + std::string(name.str());
     if (const auto* inner = node.as_table())
-      load_table(config, *inner, key);
+      read_table(schema, *inner, key, values);
     else
-      config.set(key, convert(config.schema().find(key), node));
+      values.emplace_back(key, schema.contains(key) ? convert(schema.find(key), node) : Value(spelled(node)));
   }
 }
 
@@ -152,15 +159,27 @@ void Config::load_toml(const std::filesystem::path& path) {
   load_toml_text(read_text(path, Fault::usage), path.string());
 }
 
-void Config::load_toml_text(std::string_view text, const std::string& name) {
+std::vector<std::pair<std::string, Value>> Config::read_toml_text(std::string_view text,
+                                                                  const std::string& name) const {
   try {
     toml::table table = toml::parse(shallow_toml(text, name, Fault::usage), name);
     table.erase("sweep");  // the grid over this configuration, and what is made of its runs: read by whoever does it
     table.erase("reproduce");
-    load_table(*this, table, "");
+    Values values;
+    read_table(schema_, table, "", values);
+    return values;
   } catch (const toml::parse_error& error) {
     throw Error(Fault::usage, fmt::format("{}:{}", name, error.source().begin.line), std::string(error.description()),
                 "the file must be valid TOML");
+  } catch (const Error& error) {
+    throw Error(error.fault(), name, error.what());
+  }
+}
+
+void Config::load_toml_text(std::string_view text, const std::string& name) {
+  const auto values = read_toml_text(text, name);
+  try {
+    for (const auto& [key, value] : values) set(key, value);
   } catch (const Error& error) {
     throw Error(error.fault(), name, error.what());
   }

@@ -33,8 +33,10 @@ PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
 Random::Random(uint64_t seed, Purpose purpose, uint32_t a, uint32_t b, uint32_t c)
     : key_(mix(mix(seed) + static_cast<uint64_t>(purpose))), counter_{0, c, b, a} {}
 
-PhiloxBlock Random::block(uint32_t position) const {
-  return philox({position, counter_[1], counter_[2], counter_[3]}, key_);
+PhiloxBlock Random::block(uint32_t position) const { return block(position, counter_[1]); }
+
+PhiloxBlock Random::block(uint32_t position, uint32_t c) const {
+  return philox({position, c, counter_[2], counter_[3]}, key_);
 }
 
 uint32_t Random::bits() {

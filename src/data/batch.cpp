@@ -2,15 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "fedgrab/data/augment/operations.h"
 #include "resample.h"
 
 namespace fedgrab {
 namespace {
 
+/// In place of a table of floats: bytes stay what they are.
+struct PlainByte {
+  uint8_t operator[](size_t byte) const { return static_cast<uint8_t>(byte); }
+};
+struct PlainBytes {
+  PlainByte operator[](size_t /*channel*/) const { return {}; }
+};
+
 /// Writes `width` columns of the row `in`, from its column `left` on; what lies outside is black.
-void write_row(const uint8_t* in, int64_t stored, int64_t left, int64_t width, bool flip, const ByteTable& table,
-               float* out) {
+template <class Table, class Out>
+void write_row(const uint8_t* in, int64_t stored, int64_t left, int64_t width, bool flip, const Table& table,
+               Out* out) {
   // Output columns [first, last) come from inside the image. A flip mirrors the crop, so what is outside changes sides.
   const int64_t before = -left, beyond = left + width - stored;
   const int64_t first = std::clamp<int64_t>(flip ? beyond : before, 0, width);
@@ -26,13 +37,13 @@ void write_row(const uint8_t* in, int64_t stored, int64_t left, int64_t width, b
   std::fill(out + last, out + width, table[0]);
 }
 
-void write_crop(const Images& images, int64_t i, const Placement& placement, const std::vector<ByteTable>& tables,
-                float* out) {
+template <class Tables, class Out>
+void write_crop(const Images& images, int64_t i, const Placement& placement, const Tables& tables, Out* out) {
   const auto [channels, height, width] = images.shape;
   const ImageShape stored = images.stored();
   const uint8_t* image = images.at(i).data();
   for (int64_t channel = 0; channel < channels; ++channel) {
-    const ByteTable& table = tables[static_cast<size_t>(channel)];
+    const auto& table = tables[static_cast<size_t>(channel)];
     for (int64_t y = 0; y < height; ++y, out += width) {
       const int64_t source = y + placement.dy + images.margin;
       if (source < 0 || source >= stored.height)
@@ -44,8 +55,8 @@ void write_crop(const Images& images, int64_t i, const Placement& placement, con
   }
 }
 
-void write_resized_crop(const Images& images, int64_t i, const Placement& placement,
-                        const std::vector<ByteTable>& tables, float* out) {
+template <class Tables, class Out>
+void write_resized_crop(const Images& images, int64_t i, const Placement& placement, const Tables& tables, Out* out) {
   const auto [channels, height, width] = images.shape;
   const ImageShape stored = images.stored();
   const uint8_t* corner =
@@ -60,10 +71,54 @@ void write_resized_crop(const Images& images, int64_t i, const Placement& placem
   }
 }
 
-void write_image(const Images& images, int64_t i, const Placement& placement, const std::vector<ByteTable>& tables,
-                 float* out) {
-  (placement.height > 0 ? write_resized_crop : write_crop)(images, i, placement, tables, out);
+/// As floats by tables, or as bytes with PlainBytes.
+template <class Tables, class Out>
+void write_image(const Images& images, int64_t i, const Placement& placement, const Tables& tables, Out* out) {
+  if (placement.height > 0)
+    write_resized_crop(images, i, placement, tables, out);
+  else
+    write_crop(images, i, placement, tables, out);
 }
+
+/// The operations behind crop and flip, on one image after the other.
+class FurtherOperations {
+ public:
+  FurtherOperations(ImageShape shape, const OperationList& list, int32_t first, uint32_t view)
+      : list_(list),
+        first_(first),
+        view_(view),
+        pixels_(static_cast<size_t>(shape.size())),
+        spare_(pixels_.size()),
+        bins_(static_cast<size_t>(shape.channels) * 256),
+        canvas_{static_cast<int32_t>(shape.channels),
+                static_cast<int32_t>(shape.height),
+                static_cast<int32_t>(shape.width),
+                pixels_.data(),
+                spare_.data(),
+                bins_.data()} {}
+
+  uint8_t* pixels() { return canvas_.pixels; }
+  void apply(const Random& random, uint32_t position) {
+    const auto words_at = [&](uint32_t counter) {
+      const PhiloxBlock block = random.block(position, counter);
+      return OperationWords{{block[0], block[1], block[2], block[3]}};
+    };
+    apply_operations(OneThread{}, canvas_, list_, first_, view_, words_at);
+  }
+  void write(const std::vector<ByteTable>& tables, float* out) const {
+    const uint8_t* from = canvas_.pixels;
+    for (const ByteTable& table : tables)
+      for (int32_t i = 0; i < canvas_.plane(); ++i) *out++ = table[*from++];
+  }
+
+ private:
+  const OperationList& list_;
+  int32_t first_;
+  uint32_t view_;
+  std::vector<uint8_t> pixels_, spare_;
+  std::vector<uint32_t> bins_;
+  Canvas canvas_;
+};
 
 /// torchvision's RandomResizedCrop of its usual ranges: a tenth try that does not fit leaves the whole image.
 Placement place_resized_crop(const Images& images, const PhiloxBlock& words) {
@@ -100,15 +155,15 @@ std::vector<ByteTable> byte_tables(const Normalisation& normalisation, int64_t c
   return tables;
 }
 
-Placement place(const Augmentation& augmentation, const Images& images, const PhiloxBlock& words) {
-  if (augmentation.resized_crop) {
+Placement place(const CropAndFlip& rule, const Images& images, const PhiloxBlock& words) {
+  if (rule.resized_crop) {
     Placement placement = place_resized_crop(images, words);
-    placement.flip &= augmentation.flip;
+    placement.flip &= rule.flip;
     return placement;
   }
-  const int64_t padding = augmentation.crop_padding;
+  const int64_t padding = rule.crop_padding;
   const int64_t choices = 2 * padding + 1;
-  return {words[0] % choices - padding, words[1] % choices - padding, augmentation.flip && (words[2] & 1U) != 0};
+  return {words[0] % choices - padding, words[1] % choices - padding, rule.flip && (words[2] & 1U) != 0};
 }
 
 void write_sample(const Images& images, int64_t i, const Placement& placement, const Normalisation& normalisation,
@@ -117,10 +172,23 @@ void write_sample(const Images& images, int64_t i, const Placement& placement, c
 }
 
 void write_batch(const Images& images, std::span<const int64_t> indices, const Augmentation& augmentation,
-                 const Normalisation& normalisation, const Random& random, uint32_t first_position, float* out) {
+                 const Normalisation& normalisation, const Random& random, uint32_t first_position, float* out,
+                 uint32_t view) {
   const auto tables = byte_tables(normalisation, images.shape.channels);
+  const OperationList& list = augmentation.of_view(view);
+  const CropAndFlip rule = leading_crop_and_flip(list);
+  std::optional<FurtherOperations> further;
+  if (rule.operations < list.count) further.emplace(images.shape, list, rule.operations, view);
   for (const int64_t i : indices) {
-    write_image(images, i, place(augmentation, images, random.block(first_position++)), tables, out);
+    const uint32_t position = first_position++;
+    const Placement placement = place(rule, images, random.block(position, view));
+    if (further) {
+      write_image(images, i, placement, PlainBytes{}, further->pixels());
+      further->apply(random, position);
+      further->write(tables, out);
+    } else {
+      write_image(images, i, placement, tables, out);
+    }
     out += images.shape.size();
   }
 }

@@ -143,7 +143,7 @@ Dataset read_cifar(const std::string& path, int64_t classes) {
   data.test = read_split({files.test}, format);
   data.class_names = class_names_in(files.test.parent_path(), format);
   data.normalisation = imagenet_normalisation();
-  data.augmentation = {4, true};
+  data.augmentation = {crop(4), flip()};
   data.balanced = true;
   return data;
 }

@@ -173,7 +173,7 @@ Dataset read_image_folder(const std::string& path, int64_t size, int64_t channel
   data.test = {{all.shape, all.bytes.subspan(boundary), all.owner}, std::move(sources.test.labels)};
   data.class_names = std::move(sources.class_names);
   data.normalisation = all.shape.channels == 1 ? Normalisation{{0.5F}, {0.25F}} : imagenet_normalisation();
-  data.augmentation = {size / 8, true};
+  data.augmentation = {crop(size / 8), flip()};
   return data;
 }
 

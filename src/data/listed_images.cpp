@@ -251,7 +251,7 @@ Dataset read_listed_images(const DataParams& params, uint64_t seed) {
   Dataset data;
   data.name = params.name;
   data.class_names = std::move(listing.class_names);
-  data.augmentation = {.flip = true, .resized_crop = true};
+  data.augmentation = {resized_crop(), flip()};
   CacheRules rules{cache_folder(params), "", side, params.channels == 1 ? 1 : 3, params.bad == "skip", params.verify};
   data.normalisation = rules.channels == 1 ? Normalisation{{0.5F}, {0.25F}} : imagenet_normalisation();
   const auto fill = [&](Split& split, const ListedSplit& listed, const char* part) {

@@ -35,18 +35,18 @@ Dataset read_by_name(const DataParams& params, uint64_t seed) {
               fmt::format("one of {}", fmt::join(data_set_names(), ", ")));
 }
 
-Augmentation chosen_augmentation(const std::string& name, const Dataset& data) {
-  if (name == "auto") return data.augmentation;
-  const bool flip = name.ends_with("flip");
-  const bool crop = name == "crop" || name == "crop+flip";
-  const bool resized = name == "resized-crop" || name == "resized-crop+flip";
-  if (!crop && !resized && name != "flip" && name != "none")
-    throw Error(Fault::usage, "data.augment", fmt::format("unknown augmentation {}", name),
-                "one of auto, none, crop, flip, crop+flip, resized-crop, resized-crop+flip");
+Augmentation chosen_augmentation(const DataParams& params, const Dataset& data) {
+  const auto height = static_cast<int32_t>(data.shape().height), width = static_cast<int32_t>(data.shape().width);
+  OperationSetup setup{height, width};
+  setup.cutout = static_cast<int32_t>(params.cutout);
   // Four pixels of 32 are the usual padding; other sizes keep that share.
-  const int64_t usual = std::max<int64_t>(1, std::min(data.shape().height, data.shape().width) / 8);
-  const int64_t padding = data.augmentation.crop_padding > 0 ? data.augmentation.crop_padding : usual;
-  return {crop ? padding : 0, flip, resized};
+  setup.crop_padding = std::max(1, std::min(height, width) / 8);
+  const int32_t own = leading_crop_and_flip(data.augmentation.operations).crop_padding;
+  if (own > 0) setup.crop_padding = own;
+  const auto& mean = data.normalisation.mean;
+  for (size_t c = 0; c < std::min(mean.size(), std::size(setup.mean)); ++c)
+    setup.mean[c] = static_cast<uint8_t>(std::lrint(255 * std::clamp(mean[c], 0.0F, 1.0F)));
+  return make_augmentation(params.augment, data.augmentation, setup);
 }
 
 void override_channels(std::vector<float>& values, const std::vector<double>& wanted, const std::string& key,
@@ -74,9 +74,9 @@ const std::vector<std::string>& data_set_names() {
 
 Dataset load_dataset(const DataParams& params, uint64_t seed) {
   Dataset data = read_by_name(params, seed);
-  data.augmentation = chosen_augmentation(params.augment, data);
   override_channels(data.normalisation.mean, params.mean, "data.mean", true);
   override_channels(data.normalisation.std, params.std, "data.std", false);
+  data.augmentation = chosen_augmentation(params, data);
   return data;
 }
 

@@ -33,9 +33,9 @@ std::vector<int64_t> long_tail_counts(const LongTailParams& params, int64_t n, i
   for (int64_t c = 0; c < classes; ++c) {
     double share = 1.0;
     // Spelled as the usual Python, (1/IF)**(c/(M-1)): another order of the operations rounds some counts differently.
-    if (params.kind == "step")
+    if (params.kind == LongTailKind::step)
       share = c < classes - rare_classes ? 1.0 : 1.0 / params.factor;
-    else if (params.kind != "none" && classes > 1)
+    else if (params.kind != LongTailKind::none && classes > 1)
       share = std::pow(1.0 / params.factor, static_cast<double>(c) / static_cast<double>(classes - 1));
     counts.push_back(std::max<int64_t>(1, static_cast<int64_t>(size * share)));
   }
@@ -44,7 +44,8 @@ std::vector<int64_t> long_tail_counts(const LongTailParams& params, int64_t n, i
 
 std::vector<int64_t> sample_long_tail(const LongTailParams& params, std::span<const int32_t> labels, int64_t classes,
                                       bool balanced, uint64_t seed) {
-  if (params.kind == "none" || (params.kind == "auto" && !balanced)) return all_indices(labels.size());
+  if (params.kind == LongTailKind::none || (params.kind == LongTailKind::automatic && !balanced))
+    return all_indices(labels.size());
 
   const auto by_class = indices_by_class(labels, classes);
   int64_t n = params.max;
@@ -59,7 +60,7 @@ std::vector<int64_t> sample_long_tail(const LongTailParams& params, std::span<co
       throw Error(Fault::data, "longtail",
                   fmt::format("class {} needs {} images but has only {}", c, counts[c], available),
                   "try a smaller longtail.max, a larger longtail.factor or longtail.kind = \"none\"");
-    if (params.order == "file") {
+    if (params.order == LongTailOrder::file) {
       chosen.insert(chosen.end(), by_class[c].begin(), by_class[c].begin() + counts[c]);
     } else {
       const auto order = permutation(available, Random(seed, Purpose::long_tail, static_cast<uint32_t>(c)));

@@ -144,17 +144,19 @@ Partition make_partition(const PartitionParams& params, std::span<const int64_t>
                          std::span<const int32_t> labels, int64_t classes, uint64_t seed,
                          std::span<const int32_t> users) {
   Partition partition;
-  if (params.kind == "file") {
+  if (params.kind == PartitionKind::central) {
+    partition = {{samples.begin(), samples.end()}};
+  } else if (params.kind == PartitionKind::file) {
     partition = from_file(params.file, samples);
-  } else if (params.kind == "user") {
+  } else if (params.kind == PartitionKind::user) {
     partition = by_user(samples, users);
   } else {
     if (static_cast<int64_t>(samples.size()) < params.clients)
       throw Error(Fault::data, "partition.clients",
                   fmt::format("{} clients cannot share {} training samples", params.clients, samples.size()),
                   "use fewer clients or more data");
-    partition =
-        params.kind == "iid" ? iid(params.clients, samples, seed) : dirichlet(params, samples, labels, classes, seed);
+    partition = params.kind == PartitionKind::iid ? iid(params.clients, samples, seed)
+                                                  : dirichlet(params, samples, labels, classes, seed);
   }
   for (auto& client : partition) std::sort(client.begin(), client.end());
   return partition;

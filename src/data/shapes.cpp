@@ -237,7 +237,7 @@ Dataset make_shapes(int64_t train_per_class, int64_t test_per_class, uint64_t se
   dataset.test = draw_split(test_per_class, seed, 1);
   for (const auto& figure : figures) dataset.class_names.emplace_back(figure.name);
   dataset.normalisation = {{0.35F, 0.35F, 0.35F}, {0.25F, 0.25F, 0.25F}};
-  dataset.augmentation = {2, true};  // a mirrored or shifted figure keeps its name
+  dataset.augmentation = {crop(2), flip()};  // a mirrored or shifted figure keeps its name
   dataset.balanced = true;
   return dataset;
 }

@@ -141,7 +141,7 @@ void ClientStore::keep_only(const std::function<bool(int64_t client)>& wanted) {
   }
 }
 
-void ClientStore::take_in(const TensorMap& tensors, const fs::path& folder) {
+void ClientStore::merge(const TensorMap& tensors, const fs::path& folder) {
   std::map<int64_t, TensorMap> clients;
   for (const auto& [name, tensor] : tensors)
     clients[leading_number(std::string_view(name).substr(prefix.size()), '/')].emplace(

@@ -36,10 +36,7 @@ class CpuEngine : public Engine {
   }
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
-  Predictions predict(const State& state, const Split& split) override {
-    return predict_part(state, split, 0, split.count());
-  }
-  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count) override;
+  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count, bool logits) override;
   std::string describe() const override { return fmt::format("cpu, {} worker{}", workers_, workers_ == 1 ? "" : "s"); }
 
  private:
@@ -48,10 +45,10 @@ class CpuEngine : public Engine {
     if (!slot) slot = std::make_unique<LocalTraining>(federation_);
     return *slot;
   }
-  ClientReport train_client(const RoundTask& task, int64_t client, int64_t total, TensorMap& memory, Sums& sums,
-                            int worker);
-  void predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
-                     double& loss);
+  ClientReport train_client(const RoundTask& task, int64_t client, TensorMap& state, Sums& sums, int worker);
+  /// Returns the logits.
+  torch::Tensor predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
+                              double& loss);
 
   const Federation& federation_;
   int workers_;
@@ -61,29 +58,27 @@ class CpuEngine : public Engine {
 std::vector<ClientReport> CpuEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const auto& clients = task.clients;
   const auto order = by_size(clients, federation_.partition);
-  const auto total = total_samples(task.everyone(), federation_.partition);
   std::vector<ClientReport> reports(clients.size());
   parallel_for(static_cast<int64_t>(clients.size()), workers_, [&](int64_t item, int worker) {
     at::set_num_threads(1);
     const size_t at = order[static_cast<size_t>(item)];
-    auto memory = store.read(clients[at]);
-    reports[at] = train_client(task, clients[at], total, memory, sums, worker);
-    store.write(clients[at], std::move(memory));
+    auto state = store.read(clients[at]);
+    reports[at] = train_client(task, clients[at], state, sums, worker);
+    store.write(clients[at], std::move(state));
   });
   return reports;
 }
 
-ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, int64_t total, TensorMap& memory,
-                                     Sums& sums, int worker) {
+ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, TensorMap& state, Sums& sums, int worker) {
   const auto& own = federation_.partition[static_cast<size_t>(client)];
   const auto counts = class_counts(federation_.data.train.labels, own, federation_.data.classes());
-  const auto view = view_of(federation_, task, client, total, counts, memory);
+  const auto context = context_of(task.round, client, counts, state);
   auto& local = trainer(worker);
-  ClientReport report = local.run(view, task.method);
+  ClientReport report = local.run(context, task.method);
 
-  contribute(federation_, task, view, local.network().state(), report, sums);
+  send_update(federation_, task, context, local.network().state(), report, sums);
   if (task.evaluate_clients) {
-    local.network().load(task.method.personalised(view, local.network().state().clone()));
+    local.network().load(task.method.personalise(context, local.network().state().clone()));
     const Split& test = federation_.data.test;
     std::vector<int32_t> classes(static_cast<size_t>(test.count()));
     double loss = 0;
@@ -95,8 +90,8 @@ ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, int6
   return report;
 }
 
-void CpuEngine::predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
-                              double& loss) {
+torch::Tensor CpuEngine::predict_range(Network& network, const Split& split, int64_t first, int64_t count,
+                                       int32_t* classes, double& loss) {
   const auto shape = split.images.shape;
   std::vector<int64_t> indices(static_cast<size_t>(count));
   std::iota(indices.begin(), indices.end(), first);
@@ -108,11 +103,13 @@ void CpuEngine::predict_range(Network& network, const Split& split, int64_t firs
   const auto labels =
       torch::tensor(std::vector<int64_t>(split.labels.begin() + first, split.labels.begin() + first + count));
   loss = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum().item<double>();
+  return logits;
 }
 
-Predictions CpuEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count) {
+Predictions CpuEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count, bool logits) {
   const int64_t batches = (count + evaluation_batch - 1) / evaluation_batch;
-  Predictions predictions{std::vector<int32_t>(static_cast<size_t>(count)), 0};
+  Predictions predictions{std::vector<int32_t>(static_cast<size_t>(count)), 0, {}};
+  if (logits) predictions.logits = torch::empty({count, state.model->classes});
   std::vector<double> losses(static_cast<size_t>(batches));
   std::vector<char> loaded(static_cast<size_t>(workers_));
   parallel_for(batches, workers_, [&](int64_t batch, int worker) {
@@ -122,8 +119,10 @@ Predictions CpuEngine::predict_part(const State& state, const Split& split, int6
     if (loaded[static_cast<size_t>(worker)] == 0) network.load(state);
     loaded[static_cast<size_t>(worker)] = 1;
     const int64_t place = batch * evaluation_batch;
-    predict_range(network, split, first + place, std::min(evaluation_batch, count - place),
-                  predictions.classes.data() + place, losses[static_cast<size_t>(batch)]);
+    const int64_t size = std::min(evaluation_batch, count - place);
+    const auto some = predict_range(network, split, first + place, size, predictions.classes.data() + place,
+                                    losses[static_cast<size_t>(batch)]);
+    if (logits) predictions.logits.narrow(0, place, size).copy_(some);
   });
   for (const double loss : losses) predictions.loss_sum += std::ldexp(std::round(std::ldexp(loss, 32)), -32);
   return predictions;

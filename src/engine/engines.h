@@ -1,4 +1,4 @@
-/// The engines there are.
+/// All engines.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,9 @@
 
 namespace fedgrab {
 
-/// Over the ranks of mpirun, each of which has an engine of its own.
-std::unique_ptr<Engine> make_ranked_engine(std::unique_ptr<Engine> own, const Federation& federation);
+/// Over ranks, each of which has an engine of its own.
+std::unique_ptr<Engine> make_distributed_engine(std::unique_ptr<Engine> own, const Federation& federation,
+                                                Communicator& ranks);
 std::unique_ptr<Engine> make_cpu_engine(const EngineParams& params, const Federation& federation);
 /// A device is there that the kernels run on.
 bool cuda_usable();

@@ -1,6 +1,7 @@
 #include "local_training.h"
 
 #include <cmath>
+#include <optional>
 
 #include "cohort.h"
 #include "fedgrab/core/interrupt.h"
@@ -10,36 +11,41 @@
 namespace fedgrab {
 
 LocalTraining::LocalTraining(const Federation& federation)
-    : federation_(federation), network_(federation.model), sgd_(*federation.model) {}
+    : federation_(federation),
+      network_(federation.model),
+      sgd_(*federation.model),
+      mixer_(federation.train.mixup, federation.train.cutmix) {}
 
-ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
-  network_.load(view.global);
-  if (method.wants_features()) observe(view, method);
-  if (method.prepares(view.round)) method.prepare(view, network_.state());
+ClientReport LocalTraining::run(const ClientContext& client, const Composition& method) {
+  network_.load(client.round.global);
+  std::optional<LabelledFeatures> seen;
+  if (method.needs().features) seen = features_of(client.client);
+  State start = network_.state();  // shares the network's memory
+  method.before_training(client, start, seen ? &*seen : nullptr);
   sgd_.reset();
-  const ClientRule rule = method.client_rule(view);
-  counts_ = rule.class_sizes.defined() ? rule.class_sizes
-                                       : torch::tensor(std::vector<float>(view.counts.begin(), view.counts.end()));
-  while (others_.size() < rule.others.size()) others_.push_back(std::make_unique<Network>(federation_.model));
-  for (size_t i = 0; i < rule.others.size(); ++i) others_[i]->load({federation_.model, rule.others[i]});
+  const LocalProblem problem = method.configure(client);
+  counts_ = problem.class_sizes.defined() ? problem.class_sizes : to_tensor(client.counts);
+  const auto& models = problem.reference_models;
+  while (references_.size() < models.size()) references_.push_back(std::make_unique<Network>(federation_.model));
+  for (size_t i = 0; i < models.size(); ++i) references_[i]->load({federation_.model, models[i]});
   const auto& train = federation_.train;
-  const auto& own = federation_.partition[static_cast<size_t>(view.client)];
-  const double lr = learning_rate(train, view.round);
+  const auto& own = federation_.partition[static_cast<size_t>(client.client)];
+  const double lr = learning_rate(train, client.round.round);
 
-  ClientReport report{.client = view.client};
+  ClientReport report{.client = client.client};
   double loss_sum = 0;
   std::vector<int64_t> samples(own.size());
   for (int64_t epoch = 0; epoch < train.local_epochs; ++epoch) {
-    const auto order = sample_order(federation_, view, epoch);
+    const auto order = sample_order(federation_, client, epoch);
     for (size_t i = 0; i < own.size(); ++i) samples[i] = own[static_cast<size_t>(order[i])];
     for (size_t first = 0; first < samples.size(); first += static_cast<size_t>(train.batch)) {
       throw_if_interrupted();
       const size_t count = std::min(samples.size() - first, static_cast<size_t>(train.batch));
       // Every sample of the round has a position of its own, the same whatever the batch size.
       const auto position = static_cast<uint32_t>(static_cast<size_t>(epoch) * samples.size() + first);
-      const double loss =
-          step(view, rule, std::span(samples).subspan(first, count), position, static_cast<uint32_t>(report.steps), lr);
-      if (!std::isfinite(loss)) throw_bad_loss(loss, view, report.steps + 1);
+      const double loss = step(client, problem, std::span(samples).subspan(first, count), position,
+                               static_cast<uint32_t>(report.steps), lr);
+      if (!std::isfinite(loss)) throw_bad_loss(loss, client, report.steps + 1);
       loss_sum += loss * static_cast<double>(count);
       report.samples += static_cast<int64_t>(count);
       ++report.steps;
@@ -49,11 +55,11 @@ ClientReport LocalTraining::run(const ClientView& view, const Method& method) {
   return report;
 }
 
-void LocalTraining::observe(const ClientView& view, const Method& method) {
+LabelledFeatures LocalTraining::features_of(int64_t client) {
   constexpr size_t at_once = 250;
   const auto& data = federation_.data;
   const auto shape = data.shape();
-  const auto own = std::span(federation_.partition[static_cast<size_t>(view.client)]);
+  const auto own = std::span(federation_.partition[static_cast<size_t>(client)]);
   std::vector<torch::Tensor> features;
   auto labels = torch::empty({static_cast<int64_t>(own.size())}, torch::kLong);
   for (size_t first = 0; first < own.size(); first += at_once) {
@@ -65,58 +71,63 @@ void LocalTraining::observe(const ClientView& view, const Method& method) {
   }
   for (size_t i = 0; i < own.size(); ++i)
     labels.data_ptr<int64_t>()[i] = data.train.labels[static_cast<size_t>(own[i])];
-  method.observe(view, torch::cat(features), labels);
+  return {torch::cat(features), labels};
 }
 
-double LocalTraining::step(const ClientView& view, const ClientRule& rule, std::span<const int64_t> samples,
+void LocalTraining::mix(torch::Tensor& images, LogitBatch& batch, const Random& random) const {
+  if (!mixer_.on()) return;
+  const int64_t count = images.size(0);
+  const auto shape = federation_.data.shape();
+  const Mix chosen = mixer_.choose(random, count, shape);
+  mix_batch(chosen, count, shape, images.data_ptr<float>());
+  batch.other_labels = batch.labels.roll(-1);
+  batch.share = torch::full({1}, chosen.share);
+}
+
+double LocalTraining::step(const ClientContext& client, const LocalProblem& problem, std::span<const int64_t> samples,
                            uint32_t position, uint32_t step_index, double lr) {
   const auto& data = federation_.data;
   const auto shape = data.shape();
-  const auto client = static_cast<uint32_t>(view.client);
-  const auto round = static_cast<uint32_t>(view.round);
+  const auto number = static_cast<uint32_t>(client.client);
+  const auto round = static_cast<uint32_t>(client.round.round);
+  const uint64_t seed = client.round.seed;
   const auto count = static_cast<int64_t>(samples.size());
 
   auto images = torch::empty({count, shape.channels, shape.height, shape.width});
   write_batch(data.train.images, samples, data.augmentation, data.normalisation,
-              Random(view.seed, Purpose::augment, client, round), position, images.data_ptr<float>());
+              Random(seed, Purpose::augment, number, round), position, images.data_ptr<float>());
   auto labels = torch::empty({count}, torch::kLong);
   for (int64_t i = 0; i < count; ++i)
     labels.data_ptr<int64_t>()[i] = data.train.labels[static_cast<size_t>(samples[static_cast<size_t>(i)])];
 
-  const NetworkOutput output =
-      network_.forward_training(images, Random(view.seed, Purpose::dropout, client, round, step_index));
   LogitBatch batch{.labels = labels};
   batch.counts = counts_;
-  if (rule.class_weights.defined()) batch.weights = rule.class_weights.index_select(0, labels);
+  mix(images, batch, Random(seed, Purpose::mix, number, round, step_index));
+  if (problem.class_weights.defined()) weigh_by_class(batch, problem.class_weights);
+
+  const NetworkOutput output =
+      network_.forward_training(images, Random(seed, Purpose::dropout, number, round, step_index));
   std::vector<torch::Tensor> gradients(output.logits.size());
-  torch::Tensor feature_gradient;
   double loss = 0;
-  for (size_t head = 0; head < rule.heads.size(); ++head) {
-    const HeadRule& how = rule.heads[head];
+  for (size_t head = 0; head < problem.heads.size(); ++head) {
     batch.logits = output.logits[head].detach();
-    batch.prior = how.prior;
-    batch.randoms = {Random(view.seed, Purpose::gate, client, round, step_index)};
-    LogitLoss result;
-    if (how.backbone != nullptr) {
-      const auto& own = network_.model().heads[head];
-      result = (*how.backbone)(batch, view.memory);
-      feature_gradient = result.gradient.matmul(network_.state().view(own.name + ".weight")) * own.scale;
-    }
-    if (how.objective != nullptr) {
-      result = (*how.objective)(batch, view.memory);
-      gradients[head] = result.gradient;
-    }
-    if (head == 0 && result.loss.defined()) loss = result.loss.item<double>();
+    batch.prior = problem.heads[head].prior;
+    batch.randoms = {Random(seed, Purpose::gate, number, round, step_index)};
+    const auto result = (*problem.heads[head].objective)(batch, client.state);
+    gradients[head] = result.gradient;
+    if (head == 0) loss = result.loss.item<double>();
   }
-  if (rule.feature_term != nullptr) {
-    std::vector<torch::Tensor> theirs;
-    for (size_t i = 0; i < rule.others.size(); ++i) theirs.push_back(others_[i]->forward(images).features);
-    const auto [term, gradient] = (*rule.feature_term)(output.features.detach(), theirs, batch);
+  torch::Tensor feature_gradient;
+  if (problem.feature_loss != nullptr) {
+    std::vector<torch::Tensor> references;
+    for (size_t i = 0; i < problem.reference_models.size(); ++i)
+      references.push_back(references_[i]->forward(images).features);
+    const auto [term, gradient] = (*problem.feature_loss)(output.features.detach(), references, batch);
     loss += term.item<double>();
-    feature_gradient = feature_gradient.defined() ? feature_gradient + gradient : gradient;
+    feature_gradient = gradient;
   }
   network_.backward(output, gradients, feature_gradient);
-  sgd_.step(network_, view.global, rule, federation_.train, lr);
+  sgd_.step(network_, client.round.global, problem, federation_.train, lr);
   return loss;
 }
 

@@ -41,24 +41,35 @@ void update(float* w, float* g, float* v, const float* start, const float* corre
 
 Sgd::Sgd(const Model& model)
     : trained_(model.ranges([](const ParameterInfo& p) { return p.trained(); })),
-      velocity_(torch::zeros({model.size}, torch::kFloat)) {}
+      velocity_(torch::zeros({model.size}, torch::kFloat)) {
+  for (const bool auxiliary : {false, true})
+    for (const bool weights : {false, true})
+      for (const Range& range : model.ranges([&](const ParameterInfo& p) {
+             return p.trained() && is_auxiliary(model, p) == auxiliary && (p.kind == ParameterKind::weight) == weights;
+           }))
+        stretches_.push_back({range, auxiliary, weights});
+}
 
-void Sgd::step(Network& network, const State& global, const ClientRule& rule, const TrainParams& params, double lr) {
+void Sgd::step(Network& network, const State& global, const LocalProblem& problem, const TrainParams& params,
+               double lr) {
   auto* w = network.state().flat.data_ptr<float>();
   auto* g = network.gradient().data_ptr<float>();
   auto* v = velocity_.data_ptr<float>();
-  const auto* start = global.flat.data_ptr<float>();
-  const float* correction = rule.correction.defined() ? rule.correction.data_ptr<float>() : nullptr;
   const Coefficients c{static_cast<float>(lr), static_cast<float>(params.momentum),
-                       static_cast<float>(params.weight_decay), static_cast<float>(rule.proximal),
+                       static_cast<float>(params.weight_decay), static_cast<float>(problem.proximal),
                        clip_factor(g, trained_, params.clip)};
-  const bool plain = rule.proximal == 0 && correction == nullptr;  // bit-identical to FedAvg
-  for (const auto& [offset, size] : trained_) {
-    if (plain)
-      update(w + offset, g + offset, v + offset, size, c);
-    else
+  const bool has_terms = problem.proximal != 0 || problem.correction.defined();
+  const auto* start = global.flat.data_ptr<float>();
+  const float* correction = problem.correction.defined() ? problem.correction.data_ptr<float>() : nullptr;
+  for (const auto& [range, auxiliary, weights] : stretches_) {
+    const auto [offset, size] = range;
+    Coefficients own = c;
+    if (!weights && !params.decay_norms) own.decay = 0;
+    if (has_terms && !auxiliary)
       update(w + offset, g + offset, v + offset, start + offset, correction == nullptr ? nullptr : correction + offset,
-             size, c);
+             size, own);
+    else  // bit-identical to FedAvg
+      update(w + offset, g + offset, v + offset, size, own);
   }
 }
 

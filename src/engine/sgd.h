@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "fedgrab/engine/train_params.h"
-#include "fedgrab/method/method.h"
 #include "fedgrab/model/network.h"
+#include "fedgrab/part/part.h"
 
 namespace fedgrab {
 
@@ -16,10 +16,18 @@ class Sgd {
   /// Forgets the momentum.
   void reset() { velocity_.zero_(); }
   /// w ← w − lr·v, v ← m·v + g + wd·w + μ(w − w_global) + correction; leaves the gradient at zero for the next step.
-  void step(Network& network, const State& global, const ClientRule& rule, const TrainParams& params, double lr);
+  /// Auxiliary heads have neither proximal term nor correction; without decay_norms, BatchNorm and biases have no
+  /// decay.
+  void step(Network& network, const State& global, const LocalProblem& problem, const TrainParams& params, double lr);
 
  private:
+  /// Neighbouring parameters that are updated alike.
+  struct Stretch {
+    Range range;
+    bool auxiliary, weights;  // weights: neither of BatchNorm nor biases
+  };
   std::vector<Range> trained_;
+  std::vector<Stretch> stretches_;
   torch::Tensor velocity_;
 };
 

@@ -73,8 +73,9 @@ double ratio(int64_t part, int64_t whole) {
 }  // namespace
 
 Groups group_classes(const EvalParams& params, std::span<const int64_t> counts, bool balanced) {
-  if (params.groups == "lists") return by_lists(params, static_cast<int64_t>(counts.size()));
-  if (params.groups == "mass" || (params.groups == "auto" && balanced)) return by_mass(params, counts);
+  if (params.groups == GroupRule::lists) return by_lists(params, static_cast<int64_t>(counts.size()));
+  if (params.groups == GroupRule::mass || (params.groups == GroupRule::automatic && balanced))
+    return by_mass(params, counts);
   return by_counts(params, counts);
 }
 

@@ -8,40 +8,18 @@
 namespace fedgrab {
 namespace {
 
-LogitLoss plain_loss(const BalancerParams& params, const LogitBatch& batch) {
-  return params.form == "softmax" ? softmax_loss(batch) : sigmoid_loss(batch);
-}
-
-/// Filled in place on a device: a copy from the host could not be recorded in a graph.
-torch::Tensor on_device(const std::vector<double>& values, torch::Device device) {
-  if (device.is_cpu()) return torch::tensor(values, torch::kDouble);
-  auto tensor = torch::empty({static_cast<int64_t>(values.size())}, torch::dtype(torch::kDouble).device(device));
-  for (size_t i = 0; i < values.size(); ++i) tensor.narrow(0, static_cast<int64_t>(i), 1).fill_(values[i]);
-  return tensor;
+LogitLoss base_loss(const BalancerParams& params, const LogitBatch& batch) {
+  return params.form == BaseLoss::softmax ? softmax_loss(batch) : sigmoid_loss(batch);
 }
 
 /// e = z − Δ. The sign is target minus measured; the paper's Δ − z would be positive feedback.
 torch::Tensor error_of(const BalancerParams& params, const BalancerState& state) {
-  const auto classes = static_cast<size_t>(state.positive.size(-1));
-  const auto below = state.negative - state.positive;
-  if (params.target.size() == 1) return below + params.target.front();
-  if (params.target.size() != classes)
-    throw Error(Fault::usage, "objective.sgb.target",
-                std::to_string(params.target.size()) + " values for " + std::to_string(classes) + " classes",
-                "give one, or one per class");
-  return below + on_device(params.target, below.device());
+  return state.negative - state.positive + params.target;
 }
 
 /// Classes without a balancer: they are exempt in every step.
 torch::Tensor unmounted(const BalancerParams& params, const LogitBatch& batch) {
   const auto classes = batch.logits.size(-1);
-  if (params.mount == "tail") {
-    if (!batch.prior.defined())
-      throw Error(Fault::usage, "objective.sgb.mount", "tail needs a prior", "set method.fedgrab.prior");
-    const auto k = std::min(params.mount_tail, classes);
-    const auto rarest = std::get<1>(batch.prior.topk(k, -1, /*largest=*/false));
-    return torch::ones_like(batch.prior, torch::kBool).scatter_(-1, rarest, false);
-  }
   auto without = torch::ones({classes}, batch.logits.options().dtype(torch::kBool));
   for (const int64_t c : params.mount_classes) {
     if (c >= classes)
@@ -55,16 +33,16 @@ torch::Tensor unmounted(const BalancerParams& params, const LogitBatch& batch) {
 torch::Tensor draw_exempt(const BalancerParams& params, const LogitBatch& batch) {
   torch::Tensor exempt;
   if (batch.prior.defined()) exempt = (1 - uniform(batch, batch.logits.size(-1))) <= batch.prior;
-  if (params.mount == "all") return exempt;
+  if (params.mount == Mount::all) return exempt;
   const auto without = unmounted(params, batch);
   return exempt.defined() ? exempt.logical_or(without) : without;
 }
 
-/// Which controllers take this step: none of a slot without a sample, and none of an exempt class. What an exempt class
-/// has collected stands still, and so does its error: summed up over the rounds in which DPA takes it for the
-/// commonest, a small one would break loose on the day another class is.
-torch::Tensor moving(const BalancerParams& params, const torch::Tensor& exempt, const torch::Tensor& has_sample) {
-  if (!params.hold || !exempt.defined()) return has_sample;
+/// Controllers that are advanced in this step: not those of a slot without a sample and, under conditional integration,
+/// not those of exempt classes. An exempt class accumulates nothing, so its error is constant; integrated over many
+/// rounds, it would make the output overshoot as soon as the class is no longer exempt.
+torch::Tensor advanced(const BalancerParams& params, const torch::Tensor& exempt, const torch::Tensor& has_sample) {
+  if (!params.conditional_integration || !exempt.defined()) return has_sample;
   const auto gated = exempt.logical_not();
   return has_sample.defined() ? gated.logical_and(has_sample) : gated;
 }
@@ -74,6 +52,10 @@ torch::Tensor moving(const BalancerParams& params, const torch::Tensor& exempt, 
 BalancerState BalancerState::zeros(at::IntArrayRef shape, torch::Device device) {
   const auto zero = [&] { return torch::zeros(shape, torch::TensorOptions().dtype(torch::kDouble).device(device)); };
   return {zero(), zero(), zero(), zero(), zero()};
+}
+
+BalancerState BalancerState::to(torch::Device device) const {
+  return {positive.to(device), negative.to(device), error.to(device), error_sum.to(device), output.to(device)};
 }
 
 torch::Tensor phi(const BalancerParams& params, const torch::Tensor& x) {
@@ -122,7 +104,7 @@ Balancer::Balancer(int64_t classes, BalancerParams params, uint64_t seed)
 
 LogitLoss Balancer::step(const torch::Tensor& logits, const torch::Tensor& labels) {
   LogitBatch batch{.logits = logits.detach(), .labels = labels};
-  batch.prior = prior_;
+  if (prior_.defined()) batch.prior = prior_.to(logits.device());
   batch.randoms = {Random(seed_, Purpose::gate, 0, 0, steps_)};
   return step(logits, labels, draw_exempt(params_, batch));
 }
@@ -130,51 +112,48 @@ LogitLoss Balancer::step(const torch::Tensor& logits, const torch::Tensor& label
 LogitLoss Balancer::step(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& exempt) {
   const torch::NoGradGuard no_graph;
   ++steps_;
+  if (state_.positive.device() != logits.device()) state_ = state_.to(logits.device());
   const LogitBatch batch{.logits = logits.detach(), .labels = labels};
-  const auto weights = control(params_, state_, moving(params_, exempt, {}));
-  auto [loss, gradient] = plain_loss(params_, batch);
+  const auto weights = control(params_, state_, advanced(params_, exempt, {}));
+  auto [loss, gradient] = base_loss(params_, batch);
   return {loss, balance(gradient, weights, exempt, state_)};
 }
 
-void BalancedObjective::begin_round(TensorMap& memory) const {
-  if (params_.reset) std::erase_if(memory, [](const auto& entry) { return entry.first.starts_with("sgb."); });
-}
-
 std::optional<KernelForm> BalancedObjective::kernel_form() const {
-  if (params_.mount != "all" || params_.target.size() != 1) return {};
-  return KernelForm{params_.form == "sigmoid", &params_};
+  if (params_.mount != Mount::all) return {};
+  return KernelForm{params_.form == BaseLoss::sigmoid, &params_};
 }
 
-Diagnostics BalancedObjective::diagnose(const TensorMap& memory) const {
-  if (!memory.contains("sgb.positive")) return {};
-  const auto& output = memory.at("sgb.output");
-  return {{"delta", to_vector(memory.at("sgb.positive") - memory.at("sgb.negative"))},
+Diagnostics BalancedObjective::diagnose(const TensorMap& client_state) const {
+  if (!client_state.contains("sgb.positive")) return {};
+  const auto& output = client_state.at("sgb.output");
+  return {{"delta", to_vector(client_state.at("sgb.positive") - client_state.at("sgb.negative"))},
           {"beta_pos", to_vector(phi(params_, output))},
           {"beta_neg", to_vector(phi(params_, -output))}};
 }
 
-BalancerState BalancedObjective::state_in(TensorMap& memory, at::IntArrayRef shape, torch::Device device) {
-  if (!memory.contains("sgb.positive")) {
+BalancerState BalancedObjective::state_in(TensorMap& client_state, at::IntArrayRef shape, torch::Device device) {
+  if (!client_state.contains("sgb.positive")) {
     const auto fresh = BalancerState::zeros(shape, device);
-    memory["sgb.positive"] = fresh.positive;
-    memory["sgb.negative"] = fresh.negative;
-    memory["sgb.error"] = fresh.error;
-    memory["sgb.error_sum"] = fresh.error_sum;
-    memory["sgb.output"] = fresh.output;
+    client_state["sgb.positive"] = fresh.positive;
+    client_state["sgb.negative"] = fresh.negative;
+    client_state["sgb.error"] = fresh.error;
+    client_state["sgb.error_sum"] = fresh.error_sum;
+    client_state["sgb.output"] = fresh.output;
   }
-  return {memory["sgb.positive"], memory["sgb.negative"], memory["sgb.error"], memory["sgb.error_sum"],
-          memory["sgb.output"]};
+  return {client_state["sgb.positive"], client_state["sgb.negative"], client_state["sgb.error"],
+          client_state["sgb.error_sum"], client_state["sgb.output"]};
 }
 
-LogitLoss BalancedObjective::evaluate(const LogitBatch& batch, TensorMap& memory) const {
+LogitLoss BalancedObjective::evaluate(const LogitBatch& batch, TensorMap& client_state) const {
   auto shape = batch.logits.sizes().vec();
   shape.erase(shape.end() - 2);
-  auto state = state_in(memory, shape, batch.logits.device());
-  const auto exempt = draw_exempt(params_, batch);  // may object, and then nothing has changed
-  // The gradient of a slot without a sample is 0, so its collectors stay as they are too.
+  auto state = state_in(client_state, shape, batch.logits.device());
+  const auto exempt = draw_exempt(params_, batch);  // may throw, and then nothing has changed
+  // The gradient of a slot without a sample is 0, so what it accumulated stays as it is.
   const auto has_sample = batch.mask.defined() ? batch.mask.amax(-1, true) > 0 : torch::Tensor();
-  const auto weights = control(params_, state, moving(params_, exempt, has_sample));
-  auto [loss, gradient] = plain_loss(params_, batch);
+  const auto weights = control(params_, state, advanced(params_, exempt, has_sample));
+  auto [loss, gradient] = base_loss(params_, batch);
   return {loss, balance(gradient, weights, exempt, state)};
 }
 

@@ -8,22 +8,23 @@ const std::string positive = "collected.positive", negative = "collected.negativ
 class Collecting : public Objective {
  public:
   explicit Collecting(std::unique_ptr<Objective> loss) : loss_(std::move(loss)) {}
+  std::string one_label_reason() const override { return splits_by_sign; }
   Head head() const override { return loss_->head(); }
   int64_t uniforms(int64_t batch, int64_t classes) const override { return loss_->uniforms(batch, classes); }
-  void begin_round(TensorMap& memory) const override { loss_->begin_round(memory); }
 
-  Diagnostics diagnose(const TensorMap& memory) const override {
-    auto found = loss_->diagnose(memory);
-    if (memory.contains(positive)) found.try_emplace("delta", to_vector(memory.at(positive) - memory.at(negative)));
+  Diagnostics diagnose(const TensorMap& client_state) const override {
+    auto found = loss_->diagnose(client_state);
+    if (client_state.contains(positive))
+      found.try_emplace("delta", to_vector(client_state.at(positive) - client_state.at(negative)));
     return found;
   }
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
-    auto result = (*loss_)(batch, memory);
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& client_state) const override {
+    auto result = (*loss_)(batch, client_state);
     // The gradient is negative at the label and nowhere else.
-    per_class(memory, positive, batch).sub_(result.gradient.clamp_max(0).sum(-2));
-    per_class(memory, negative, batch).add_(result.gradient.clamp_min(0).sum(-2));
+    per_class(client_state, positive, batch).sub_(result.gradient.clamp_max(0).sum(-2));
+    per_class(client_state, negative, batch).add_(result.gradient.clamp_min(0).sum(-2));
     return result;
   }
 

@@ -9,31 +9,26 @@ namespace fedgrab {
 inline Head cosine_head(double scale) { return {.kind = HeadKind::cosine, .bias = false, .scale = scale}; }
 
 /// A number per class that a client keeps, 0 at first. In double: it grows with every step.
-inline torch::Tensor& per_class(TensorMap& memory, const std::string& name, const LogitBatch& batch) {
-  auto& tensor = memory[name];
+inline torch::Tensor& per_class(TensorMap& client_state, const std::string& name, const LogitBatch& batch) {
+  auto& tensor = client_state[name];
   auto shape = batch.logits.sizes().vec();
   shape.erase(shape.end() - 2);
   if (!tensor.defined()) tensor = torch::zeros(shape, torch::dtype(torch::kDouble).device(batch.logits.device()));
   return tensor;
 }
 
-/// The entry of a loss by its class: made from Loss::Params, which are declared under objective.NAME.
+/// The entry of a loss by its class; its parameters are declared under objective.NAME.
 template <class Loss>
-ObjectiveEntry entry_of(const char* summary) {
-  static const std::string group = std::string("objective.") + Loss::name;
-  return {Loss::name, summary,
-          [](const Config& config) -> std::unique_ptr<Objective> {
-            return std::make_unique<Loss>(config.read<typename Loss::Params>(group));
-          },
-          [](Schema& schema) { schema.add<typename Loss::Params>(group); }};
+Choice<Objective> entry_of(const char* summary) {
+  return choice_of<Objective, Loss>("objective", summary);
 }
 
-ObjectiveEntry focal_entry();
-ObjectiveEntry balanced_softmax_entry();
-ObjectiveEntry fedlc_entry();
-ObjectiveEntry ldam_entry();
-ObjectiveEntry gcl_entry();
-ObjectiveEntry eqlv2_entry();
-ObjectiveEntry seesaw_entry();
+Choice<Objective> focal_entry();
+Choice<Objective> balanced_softmax_entry();
+Choice<Objective> fedlc_entry();
+Choice<Objective> ldam_entry();
+Choice<Objective> gcl_entry();
+Choice<Objective> eqlv2_entry();
+Choice<Objective> seesaw_entry();
 
 }  // namespace fedgrab

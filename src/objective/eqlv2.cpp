@@ -23,11 +23,12 @@ class EqlV2 : public Objective {
   using Params = EqlV2Params;
   static constexpr const char* name = "eqlv2";
   explicit EqlV2(Params params) : params_(params) {}
+  std::string one_label_reason() const override { return splits_by_sign; }
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
-    auto& positive = per_class(memory, "eqlv2.positive", batch);
-    auto& negative = per_class(memory, "eqlv2.negative", batch);
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& client_state) const override {
+    auto& positive = per_class(client_state, "eqlv2.positive", batch);
+    auto& negative = per_class(client_state, "eqlv2.negative", batch);
     const auto ratio =
         torch::where(negative > 0, positive / (negative + 1e-10), torch::full_like(negative, ratio_at_start));
     const auto weight_negative = torch::sigmoid(params_.gamma * (ratio - params_.mu));
@@ -54,7 +55,7 @@ class EqlV2 : public Objective {
 
 }  // namespace
 
-ObjectiveEntry eqlv2_entry() {
+Choice<Objective> eqlv2_entry() {
   return entry_of<EqlV2>("weights by the ratio of collected positive and negative gradients (Tan 2021)");
 }
 

@@ -20,7 +20,7 @@ class Focal : public Objective {
   explicit Focal(Params params) : gamma_(params.gamma) {}
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {
     if (gamma_ == 0) return softmax_loss(batch);
     const auto log_all = batch.logits.log_softmax(-1);
     const auto log_p = log_all.gather(-1, batch.labels.unsqueeze(-1));
@@ -39,7 +39,7 @@ class Focal : public Objective {
 
 }  // namespace
 
-ObjectiveEntry focal_entry() {
+Choice<Objective> focal_entry() {
   return entry_of<Focal>("cross-entropy that looks away from what is recognised already (Lin 2017)");
 }
 

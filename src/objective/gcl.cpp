@@ -26,7 +26,7 @@ class Gcl : public Objective {
   int64_t uniforms(int64_t batch, int64_t classes) const override { return batch * classes; }
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {
     if (params_.noise == 0) return softmax_loss(batch);
     const auto size = batch.counts.clamp_min(1).log();
     const auto below = size.amax(-1, true) - size;
@@ -44,7 +44,7 @@ class Gcl : public Objective {
 
 }  // namespace
 
-ObjectiveEntry gcl_entry() {
+Choice<Objective> gcl_entry() {
   return entry_of<Gcl>("Gaussian clouds on the logits of rare classes, cosine head (Li 2022)");
 }
 

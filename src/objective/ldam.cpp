@@ -23,7 +23,7 @@ class Ldam : public Objective {
   Head head() const override { return cosine_head(params_.scale); }
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override {
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {
     if (params_.max_margin == 0) return softmax_loss(batch);
     const auto root = batch.counts.clamp_min(1).pow(-0.25);
     const auto margin = root / root.amax(-1, true) * (params_.max_margin * params_.scale);
@@ -38,6 +38,6 @@ class Ldam : public Objective {
 
 }  // namespace
 
-ObjectiveEntry ldam_entry() { return entry_of<Ldam>("margins by class size on a cosine head (Cao 2019)"); }
+Choice<Objective> ldam_entry() { return entry_of<Ldam>("margins by class size on a cosine head (Cao 2019)"); }
 
 }  // namespace fedgrab

@@ -1,20 +1,18 @@
-#include <fmt/format.h>
-
 #include "entries.h"
-#include "fedgrab/core/error.h"
 #include "fedgrab/objective/balancer.h"
 
 namespace fedgrab {
 namespace {
 
-/// An objective without memory.
-class PlainObjective : public Objective {
+/// A base loss.
+class BaseObjective : public Objective {
  public:
-  explicit PlainObjective(LogitLoss (*rule)(const LogitBatch&)) : rule_(rule) {}
+  explicit BaseObjective(LogitLoss (*rule)(const LogitBatch&)) : rule_(rule) {}
   std::optional<KernelForm> kernel_form() const override { return KernelForm{.sigmoid = rule_ == sigmoid_loss}; }
+  std::string one_label_reason() const override { return {}; }
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*memory*/) const override { return rule_(batch); }
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override { return rule_(batch); }
 
  private:
   LogitLoss (*rule_)(const LogitBatch&);
@@ -22,12 +20,12 @@ class PlainObjective : public Objective {
 
 }  // namespace
 
-const std::vector<ObjectiveEntry>& objectives() {
-  static const std::vector<ObjectiveEntry> entries{
+const std::vector<Choice<Objective>>& objectives() {
+  static const std::vector<Choice<Objective>> entries{
       {"softmax", "cross-entropy of the softmax",
-       [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<PlainObjective>(softmax_loss); }},
+       [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<BaseObjective>(softmax_loss); }},
       {"sigmoid", "binary cross-entropy, one per class",
-       [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<PlainObjective>(sigmoid_loss); }},
+       [](const Config&) -> std::unique_ptr<Objective> { return std::make_unique<BaseObjective>(sigmoid_loss); }},
       focal_entry(),
       balanced_softmax_entry(),
       fedlc_entry(),
@@ -45,19 +43,7 @@ const std::vector<ObjectiveEntry>& objectives() {
 }
 
 std::unique_ptr<Objective> make_objective(const std::string& name, const Config& config) {
-  std::vector<std::string> names;
-  for (const auto& entry : objectives()) {
-    if (entry.name == name) return entry.make(config);
-    names.push_back(entry.name);
-  }
-  const std::string near = nearest(name, names);
-  throw Error(Fault::usage, "objective.name", fmt::format("unknown objective \"{}\"", name),
-              near.empty() ? "`fedgrab run --objective help` lists them" : fmt::format("did you mean {}?", near));
-}
-
-void declare_objectives(Schema& schema) {
-  for (const auto& entry : objectives())
-    if (entry.declare != nullptr) entry.declare(schema);
+  return find_in(objectives(), "objective.name", name, "`fedgrab run --objective help` lists them").make(config);
 }
 
 }  // namespace fedgrab

@@ -27,11 +27,11 @@ class Seesaw : public Objective {
   explicit Seesaw(Params params) : params_(params) {}
 
  protected:
-  LogitLoss evaluate(const LogitBatch& batch, TensorMap& memory) const override {
+  LogitLoss evaluate(const LogitBatch& batch, TensorMap& client_state) const override {
     if (params_.p == 0 && params_.q == 0) return softmax_loss(batch);
     const auto is_label = one_hot(batch);
     auto met = (batch.mask.defined() ? is_label * batch.mask.unsqueeze(-1) : is_label).sum(-2);
-    auto& counts = memory["seesaw.met"];
+    auto& counts = client_state["seesaw.met"];
     if (!counts.defined()) counts = torch::zeros_like(met, torch::kDouble);
     counts.add_(met);
     const auto at_label = [&](const torch::Tensor& per_class) {
@@ -53,7 +53,7 @@ class Seesaw : public Objective {
 
 }  // namespace
 
-ObjectiveEntry seesaw_entry() {
+Choice<Objective> seesaw_entry() {
   return entry_of<Seesaw>("rare classes are punished less, unless the sample is mistaken (Wang 2021)");
 }
 

@@ -34,21 +34,20 @@ torch::Tensor rank_profile(const torch::Tensor& values, double span_min) {
 
 }  // namespace
 
-torch::Tensor prior_from_weights(const torch::Tensor& weights, const std::string& scale, double span_min) {
+torch::Tensor prior_from_weights(const torch::Tensor& weights, PriorScale scale, double span_min) {
   return scale_prior(weights.norm(2, {-1}), scale, span_min);
 }
 
-torch::Tensor scale_prior(const torch::Tensor& values, const std::string& scale, double span_min) {
+torch::Tensor scale_prior(const torch::Tensor& values, PriorScale scale, double span_min) {
   const double largest = values.max().item<double>();
   const double least = values.min().item<double>();
-  if (scale == "share") {
+  if (scale == PriorScale::share) {
     const double sum = values.sum().item<double>();
     return sum > 0 ? values / sum : torch::full_like(values, 1.0 / static_cast<double>(values.numel()));
   }
-  if (scale == "max") return largest > 0 ? values / largest : torch::ones_like(values);
-  // Rows equal but for rounding know nothing: every class is treated alike, as the largest.
+  // Values equal but for rounding carry no information: every class is treated alike, as the largest.
   if (largest - least <= 1e-6 * largest) return torch::ones_like(values);
-  if (scale == "rank") return rank_profile(values, span_min);
+  if (scale == PriorScale::rank) return rank_profile(values, span_min);
   return span_min + (1 - span_min) * (values - least) / (largest - least);
 }
 
@@ -69,7 +68,7 @@ torch::Tensor stalled_prior(const torch::Tensor& prior) {
 }
 
 PriorScore score_prior(const torch::Tensor& prior, std::span<const int64_t> true_counts, int64_t k) {
-  const auto share = scale_prior(prior.to(torch::kDouble).cpu(), "share").contiguous();
+  const auto share = scale_prior(prior.to(torch::kDouble).cpu(), PriorScale::share).contiguous();
   const std::vector<double> p(share.data_ptr<double>(), share.data_ptr<double>() + share.numel());
   const auto total = static_cast<double>(std::accumulate(true_counts.begin(), true_counts.end(), int64_t{0}));
   std::vector<double> truth;

@@ -1,5 +1,7 @@
 #include "fedgrab/record/schema.h"
 
+#include "fedgrab/core/version.h"
+
 namespace fedgrab {
 namespace {
 
@@ -127,6 +129,8 @@ Json to_json(const Summary& s) {
   if (!s.confusion.empty()) json["confusion"] = s.confusion;
   json["seconds"] = s.seconds;
   json["peak_memory_bytes"] = s.peak_memory_bytes;
+  json["version"] = version();
+  json["revision"] = revision();
   return json;
 }
 

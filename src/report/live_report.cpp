@@ -9,6 +9,7 @@ namespace fedgrab {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr int fast_compression = 1;  // the data changes every second or so
 
 /// Another text whenever a file of the run changed, or its process ended.
 std::string look_of(const NamedDirectory& run) {
@@ -23,19 +24,53 @@ std::string look_of(const NamedDirectory& run) {
   return text;
 }
 
+std::string version_of(const std::string& looks, size_t runs) {
+  return fmt::format("\"{:016x}-{}\"", std::hash<std::string>{}(looks), runs);
+}
+
+std::shared_ptr<const LiveReport::Snapshot> snapshot_of(const std::string& version, const Json& json) {
+  return std::make_shared<const LiveReport::Snapshot>(LiveReport::Snapshot{
+      version, make_content(json.dump(-1, ' ', false, Json::error_handler_t::replace), fast_compression)});
+}
+
 }  // namespace
+
+LiveReport::LiveReport(std::vector<fs::path> folders)
+    : folders_(std::move(folders)), looker_([this](const std::stop_token& ended) { look(ended); }) {}
 
 std::shared_ptr<const LiveReport::Snapshot> LiveReport::now() {
   const std::lock_guard lock(guard_);
-  const auto time = std::chrono::steady_clock::now();
-  if (!snapshot_ || time - looked_ > std::chrono::seconds(1)) {
-    refresh();
-    looked_ = time;
-  }
-  return snapshot_;
+  if (snapshot_ && std::chrono::steady_clock::now() - looked_ <= std::chrono::seconds(1)) return snapshot_;
+  wanted_ = true;
+  asked_.notify_one();
+  return nullptr;
 }
 
-void LiveReport::refresh() {
+void LiveReport::look(const std::stop_token& ended) {
+  std::unique_lock lock(guard_);
+  while (asked_.wait(lock, ended, [&] { return wanted_; })) {
+    const auto before = snapshot_;
+    lock.unlock();
+    auto after = refreshed_or_excuse(before);
+    lock.lock();
+    snapshot_ = std::move(after);
+    looked_ = std::chrono::steady_clock::now();
+    wanted_ = false;
+  }
+}
+
+/// Whatever is wrong with the runs, the server goes on.
+std::shared_ptr<const LiveReport::Snapshot> LiveReport::refreshed_or_excuse(
+    const std::shared_ptr<const Snapshot>& before) {
+  try {
+    return refreshed(before);
+  } catch (const std::exception& error) {
+    const Json json{{"runs", Json::array()}, {"left_out", Json::array({error.what()})}};
+    return snapshot_of(version_of(error.what(), 0), json);
+  }
+}
+
+std::shared_ptr<const LiveReport::Snapshot> LiveReport::refreshed(const std::shared_ptr<const Snapshot>& before) {
   std::map<std::string, Run> known;
   std::vector<Run> runs;
   std::vector<std::string> left_out;
@@ -51,13 +86,12 @@ void LiveReport::refresh() {
       left_out.emplace_back(error.what());
     }
   }
-  const std::string version = fmt::format("\"{:016x}-{}\"", std::hash<std::string>{}(looks), runs.size());
-  if (snapshot_ && snapshot_->version == version) return;
+  const std::string version = version_of(looks, runs.size());
+  if (before && before->version == version) return before;
   known_ = std::move(known);
   Json json = report_data(runs);
   if (!left_out.empty()) json["left_out"] = left_out;
-  snapshot_ =
-      std::make_shared<const Snapshot>(Snapshot{version, json.dump(-1, ' ', false, Json::error_handler_t::replace)});
+  return snapshot_of(version, json);
 }
 
 }  // namespace fedgrab

@@ -14,7 +14,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/progress.h"
-#include "fedgrab/experiment/summary.h"
+#include "fedgrab/record/summary.h"
 #include "flat_toml.h"
 
 namespace fedgrab {
@@ -128,6 +128,11 @@ int64_t rounds_wanted(const Run& run, const fs::path& file) {
   return rounds;
 }
 
+Criterion criterion_of(const std::map<std::string, std::string>& config) {
+  const auto found = config.find("eval.criterion");
+  return found == config.end() ? Criterion::all : enum_named<Criterion>(found->second).value_or(Criterion::all);
+}
+
 Run read_checked(const NamedDirectory& named) {
   const RunDirectory& directory = named.directory;
   check_files(directory);
@@ -140,7 +145,7 @@ Run read_checked(const NamedDirectory& named) {
   check_records(run, directory.metrics());
   if (std::any_of(run.records.begin(), run.records.end(), [](const RoundRecord& r) { return r.accuracy.has_value(); }))
     run.summary =
-        summarise(run.records, run.config.contains("eval.criterion") ? run.config.at("eval.criterion") : "all");
+        summarise(run.records, criterion_of(run.config));
   if (run.state != RunState::finished) return run;
   const Json summary = directory.read_summary();
   run.confusion = summary.value("confusion", run.confusion);

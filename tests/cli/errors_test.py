@@ -47,7 +47,9 @@ class Usage(Errors):
         self.refuse(USAGE, ["params", "zzz"], "zzz")
         self.refuse(USAGE, ["sweep"], "[sweep]")
         self.refuse(USAGE, ["sweep", "missing.toml"], "missing.toml")
-        self.refuse(USAGE, ["run", "--method", "creff", "--objective", "ldam"], "objective.name", "cosine")
+        self.refuse(USAGE, ["run", "--method", "creff", "--objective", "ldam"], "posthoc.kind", "objective.name", "cosine")
+        self.refuse(USAGE, ["run", "--method", "feddyn", "--set", "server.optimizer=adam"], "client.algorithm", "server.optimizer=none")
+        self.refuse(USAGE, ["run", "--method", "fedavg", "--set", "posthoc.kind=logit-adjustment"], "posthoc.kind", "prior.source")
 
     def test_unknown_key_names_the_nearest(self):
         self.refuse_run(USAGE, ["--set", "train.momentun=0.9"], "train.momentun: unknown parameter", "train.momentum?")
@@ -69,6 +71,19 @@ class Usage(Errors):
         self.refuse_run(USAGE, ["--data", "cifar11"], "data.name", "cifar11", "cifar10")
         self.refuse_run(USAGE, ["--method", "fedavg", "--objective", "sotfmax"], "objective.name", "sotfmax", "did you mean softmax?")
         self.refuse_run(USAGE, ["--method", "fedgrab", "--objective", "sotfmax"], "objective.name", "sotfmax")
+
+    def test_parameters_of_version_0_1(self):
+        """They still work for the method they belong to: one warning names what they are now."""
+        old = ["--method", "fedavgm", "--rounds", 1, "--quiet"]
+        done = start("run", *TINY, *old, "--out", "old", "--set", "method.fedavgm.beta=0.7", "method.fedprox.mu=0.5", folder=self.folder)
+        _, err = done.communicate()
+        self.assertEqual(0, done.returncode, err)
+        self.assertEqual(1, len(err.splitlines()), err)
+        for part in ("warning", "method.fedavgm.beta=0.7 is now server.beta1=0.7", "method.fedprox.mu has no effect with --method fedavgm"):
+            self.assertIn(part, err)
+        self.fedgrab("run", *TINY, *old, "--out", "new", "--set", "server.beta1=0.7")
+        old, new = ((self.folder / out / "config.toml").read_text() for out in ("old", "new"))
+        self.assertEqual(new, old)
 
     def test_configuration_files(self):
         for text, *says in (("[train]\nrounds = \n", ".toml:2: "),
@@ -241,7 +256,7 @@ class Checkpoints(Errors):
             deleted = {key: value for key, value in card.items() if key != field}
             mistyped = card | {field: {"not": "this"}}
             for command, damaged in ((["eval"], mistyped), (["export", "-o", "x.pt"], deleted)):
-                if damaged is deleted and field in ("head_projected", "head_shift"):  # absent in old files
+                if damaged is deleted and field in ("head_projected", "head_offset", "head_shift"):  # absent in files of version 0.1
                     continue
                 header["__metadata__"]["fedgrab"] = json.dumps(damaged)
                 text = json.dumps(header).encode()
@@ -269,6 +284,14 @@ class Checkpoints(Errors):
                     self.refuse(CHECKPOINT, [*command, model, *images], model)
         write_image_folder(self.folder / "data")
         self.refuse(CHECKPOINT, ["eval", "out", "--set", "data.name=folder", "--set", "data.path=data"], "10 classes")
+
+    def test_evaluating_on_classes_of_other_names(self):
+        write_image_folder(self.folder / "data")
+        shutil.rmtree(self.folder / "out")
+        train(self.folder, "--rounds", 1, "--clients", 2, "--data", "folder", "--data-path", "data", "--set", "data.size=16", "--out", "out")
+        self.fedgrab("eval", "out")
+        (self.folder / "data" / "red").rename(self.folder / "data" / "rosso")
+        self.refuse(CHECKPOINT, ["eval", "out"], "out", "other classes", "rosso", "red")
 
     def test_starting_from_another_model(self):
         model = self.runs / "resnet8" / "model.safetensors"

@@ -71,7 +71,7 @@ TEST(WriteSample, NormalisesEachChannelAndTheBorderToo) {
 }
 
 TEST(Place, ReadsItsWords) {
-  const Augmentation both{4, true};
+  const CropAndFlip both{4, true};
   const auto at = [&](uint32_t a, uint32_t b, uint32_t c) {
     const Placement p = place(both, small_images(), {a, b, c, 77});
     return std::tuple{p.dy, p.dx, p.flip};
@@ -103,7 +103,7 @@ TEST(WriteBatch, WritesSamplesOneAfterTheOther) {
 
 TEST(WriteBatch, AugmentsByPositionNotByBatch) {
   const Images images = small_images();
-  const Augmentation both{1, true};
+  const Augmentation both{crop(1), flip()};
   const Random random(3, Purpose::augment, 1, 2);
   const std::vector<int64_t> indices{0, 1, 1, 0, 1};
   std::vector<float> whole(60), parts(60);
@@ -113,7 +113,7 @@ TEST(WriteBatch, AugmentsByPositionNotByBatch) {
   EXPECT_EQ(whole, parts);
   for (size_t k = 0; k < indices.size(); ++k)
     EXPECT_EQ(std::vector<float>(whole.begin() + 12 * k, whole.begin() + 12 * (k + 1)),
-              sample(indices[k], place(both, small_images(), random.block(static_cast<uint32_t>(10 + k)))));
+              sample(indices[k], place({1, true}, small_images(), random.block(static_cast<uint32_t>(10 + k)))));
 }
 
 TEST(WriteSample, FindsPixelsInTheMargin) {

@@ -33,8 +33,8 @@ TEST(Cifar, ReadsTheFolderLayout) {
   EXPECT_EQ(data.classes(), 10);
   EXPECT_EQ(data.class_names[3], "cat");
   EXPECT_TRUE(data.balanced);
-  EXPECT_EQ(data.augmentation.crop_padding, 4);
-  EXPECT_TRUE(data.augmentation.flip);
+  EXPECT_EQ(data.augmentation.operations.to_text(), "crop,flip");
+  EXPECT_EQ(leading_crop_and_flip(data.augmentation.operations).crop_padding, 4);
   EXPECT_FLOAT_EQ(data.normalisation.mean[0], 0.485F);
 }
 

@@ -51,8 +51,7 @@ TEST_F(Idx, ReadsGreyImages) {
   EXPECT_EQ(data.class_names, (std::vector<std::string>{"0", "1", "2"}));
   EXPECT_FLOAT_EQ(data.normalisation.mean.at(0), 0.1307F);
   EXPECT_FLOAT_EQ(data.normalisation.std.at(0), 0.3081F);
-  EXPECT_EQ(data.augmentation.crop_padding, 0);
-  EXPECT_FALSE(data.augmentation.flip);
+  EXPECT_EQ(data.augmentation.operations.count, 0);
   EXPECT_TRUE(data.balanced);
 }
 

@@ -41,8 +41,8 @@ TEST(ImageFolder, ReadsTrainAndTestInOrderOfNames) {
   EXPECT_EQ(data.test.images.shape, (ImageShape{1, 16, 16}));
   EXPECT_FLOAT_EQ(data.normalisation.mean.at(0), 0.5F);
   EXPECT_FLOAT_EQ(data.normalisation.std.at(0), 0.25F);
-  EXPECT_EQ(data.augmentation.crop_padding, 2);
-  EXPECT_TRUE(data.augmentation.flip);
+  EXPECT_EQ(data.augmentation.operations.to_text(), "crop,flip");
+  EXPECT_EQ(leading_crop_and_flip(data.augmentation.operations).crop_padding, 2);
   EXPECT_FALSE(data.balanced);
 }
 

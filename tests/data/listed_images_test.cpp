@@ -46,7 +46,7 @@ TEST_F(ListedImages, ReadsImageNetLt) {
   EXPECT_EQ(firsts(data.test), (std::vector<int>{4}));
   EXPECT_EQ(data.shape(), (ImageShape{3, 14, 14}));
   EXPECT_EQ(data.train.images.stored(), (ImageShape{3, 16, 16}));
-  EXPECT_TRUE(data.augmentation.resized_crop && data.augmentation.flip);
+  EXPECT_EQ(data.augmentation.operations.to_text(), "resized-crop,flip");
   EXPECT_TRUE(data.clients.empty());
   EXPECT_FALSE(data.balanced);
 }

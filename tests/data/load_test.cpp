@@ -24,8 +24,8 @@ class Load : public testing::Test {
 TEST_F(Load, KeepsWhatTheDataSetSays) {
   const Dataset data = load_dataset(params, 0);
   EXPECT_EQ(data.classes(), 2);
-  EXPECT_EQ(data.augmentation.crop_padding, 4);
-  EXPECT_TRUE(data.augmentation.flip);
+  EXPECT_EQ(data.augmentation.operations.to_text(), "crop,flip");
+  EXPECT_EQ(leading_crop_and_flip(data.augmentation.operations).crop_padding, 4);
   EXPECT_EQ(data.normalisation.mean, std::vector<float>{0.5F});
 }
 
@@ -36,17 +36,43 @@ TEST_F(Load, PassesTheReaderItsParameters) {
 }
 
 TEST_F(Load, OverridesAugmentation) {
-  const auto chosen = [&](const char* name) {
-    params.augment = name;
-    const Augmentation augmentation = load_dataset(params, 0).augmentation;
-    return std::pair(augmentation.crop_padding, augmentation.flip);
+  const auto chosen = [&](const std::vector<std::string>& names) {
+    params.augment = names;
+    return load_dataset(params, 0).augmentation.operations.to_text();
   };
-  EXPECT_EQ(chosen("none"), std::pair(int64_t{0}, false));
-  EXPECT_EQ(chosen("crop"), std::pair(int64_t{4}, false));
-  EXPECT_EQ(chosen("flip"), std::pair(int64_t{0}, true));
-  EXPECT_EQ(chosen("crop+flip"), std::pair(int64_t{4}, true));
-  params.augment = "mirror";
-  expect_usage_error({"data.augment", "mirror"});
+  EXPECT_EQ(chosen({}), "");
+  EXPECT_EQ(chosen({"none"}), "");
+  EXPECT_EQ(chosen({"crop"}), "crop");
+  EXPECT_EQ(chosen({"flip"}), "flip");
+  EXPECT_EQ(chosen({"crop+flip"}), "crop,flip") << "as version 0.1 wrote it";
+  EXPECT_EQ(chosen({"resized-crop+flip"}), "resized-crop,flip");
+  EXPECT_EQ(chosen({"crop", "flip", "trivial-augment", "cutout"}), "crop,flip,trivial-augment,cutout");
+  EXPECT_EQ(chosen({"cutout", "flip"}), "cutout,flip");
+  EXPECT_EQ(chosen({"auto", "cutout"}), "crop,flip,cutout");
+  EXPECT_EQ(leading_crop_and_flip(load_dataset(params, 0).augmentation.operations).crop_padding, 4);
+}
+
+TEST_F(Load, RefusesAugmentationsWithAReason) {
+  const auto expect_refused = [&](const std::vector<std::string>& names, const std::vector<std::string>& fragments) {
+    params.augment = names;
+    expect_usage_error(fragments);
+  };
+  expect_refused({"mirror"}, {"data.augment", "mirror", "trivial-augment"});
+  expect_refused({"crop", "flip", "crop"}, {"data.augment", "crop", "at most"});
+  expect_refused({"auto", "flip"}, {"data.augment", "flip", "at most"});
+  expect_refused({"crop", "resized-crop"}, {"data.augment", "resized-crop"});
+  expect_refused({"cutout", "resized-crop"}, {"data.augment", "resized-crop", "first"});
+  expect_refused(std::vector<std::string>(9, "cutout"), {"data.augment", "at most 8"});
+}
+
+TEST_F(Load, GivesCutoutItsSideAndTheMeanColour) {
+  const auto cutout = [&] { return load_dataset(params, 0).augmentation.operations.items[0]; };
+  params.augment = {"cutout"};
+  EXPECT_EQ(cutout().value, 16) << "half of the images";
+  params.cutout = 5;
+  params.mean = {0.25};
+  EXPECT_EQ(cutout().value, 5);
+  EXPECT_EQ(cutout().fill[0], 64);
 }
 
 TEST_F(Load, OverridesNormalisationChannelByChannel) {

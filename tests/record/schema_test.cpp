@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "fedgrab/core/version.h"
+
 namespace fedgrab::schema_test {
 
 std::set<std::string> keys(const Json& json) {
@@ -116,6 +118,8 @@ TEST(SummaryJson, HasTheKeysScriptsRelyOn) {
   EXPECT_EQ(json["groups"], Json({{"many", {0}}, {"med", {1, 2}}, {"few", {3}}}));
   EXPECT_EQ(json["seconds"], 3.0);
   EXPECT_EQ(json["peak_memory_bytes"], 1024);
+  EXPECT_EQ(json["version"], version());
+  EXPECT_EQ(json["revision"], revision());
 
   summary.best_by_validation = true;
   summary.few_round = 9;

@@ -4,7 +4,7 @@
 ///   struct TrainParams {
 ///     double lr = 0.03;
 ///     template <class Visitor> void describe(Visitor& v) { v.param("lr", lr, "learning rate").at_least(0); }
-///   };
+///   };  // an enum field takes its choices from enum_names
 ///   schema.add<TrainParams>("train");                 // declares train.lr
 ///   auto train = config.read<TrainParams>("train");   // typed values
 #pragma once
@@ -15,9 +15,12 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "fedgrab/core/enums.h"
 
 namespace fedgrab {
 
@@ -61,6 +64,7 @@ class Schema {
   const std::vector<Parameter>& all() const { return parameters_; }
   /// Accepts `method` for `method.name`. An unknown key throws a usage Error that names the nearest known one.
   const Parameter& find(std::string_view key) const;
+  bool contains(std::string_view key) const { return lookup(key) != nullptr; }
 
  private:
   struct Declaring {
@@ -68,7 +72,11 @@ class Schema {
     const std::string& group;
     template <class T>
     Parameter& param(const std::string& name, T& field, std::string help) {
-      return schema.parameters_.emplace_back(Parameter{group + "." + name, Value(field), std::move(help)});
+      if constexpr (std::is_enum_v<T>)
+        return schema.parameters_.emplace_back(Parameter{group + "." + name, Value(name_of(field)), std::move(help)})
+            .one_of(all_names<T>());
+      else
+        return schema.parameters_.emplace_back(Parameter{group + "." + name, Value(field), std::move(help)});
     }
   };
 
@@ -92,6 +100,8 @@ class Config {
   /// Tables [sweep] and [reproduce] are passed over.
   void load_toml(const std::filesystem::path& path);
   void load_toml_text(std::string_view text, const std::string& name);
+  /// The values of a TOML text without setting them: typed where the schema knows the key, as texts where it does not.
+  std::vector<std::pair<std::string, Value>> read_toml_text(std::string_view text, const std::string& name) const;
 
   const Value& get(std::string_view key) const;
   bool is_set(std::string_view key) const;
@@ -117,7 +127,11 @@ class Config {
     Parameter ignored{};
     template <class T>
     Parameter& param(const std::string& name, T& field, const std::string& /*help*/) {
-      field = std::get<T>(config.get(group + "." + name));
+      const Value& value = config.get(group + "." + name);
+      if constexpr (std::is_enum_v<T>)
+        field = enum_named<T>(std::get<std::string>(value)).value();  // checked when it was set
+      else
+        field = std::get<T>(value);
       return ignored;
     }
   };

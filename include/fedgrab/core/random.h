@@ -25,6 +25,7 @@ enum class Purpose : uint32_t {
   averaging,
   sampling,
   server,
+  mix,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;
@@ -39,6 +40,8 @@ class Random {
 
   /// Random access: the block at `position`, without moving the stream.
   PhiloxBlock block(uint32_t position) const;
+  /// The block at (a, b, `c`) instead.
+  PhiloxBlock block(uint32_t position, uint32_t c) const;
   /// Philox's key of the seed and purpose, for a device that evaluates the function itself.
   uint64_t key() const { return key_; }
 

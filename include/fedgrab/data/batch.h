@@ -1,4 +1,4 @@
-/// From sample indices to the floats a network reads: crop, resize, flip, normalise.
+/// From sample indices to the floats a network reads: crop, resize, flip, further operations, normalise.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct Placement {
   bool flip = false;
   int64_t height = 0, width = 0;  // of a crop that is resized to the shape of the images; 0: it has that shape
 };
-Placement place(const Augmentation& augmentation, const Images& images, const PhiloxBlock& words);
+Placement place(const CropAndFlip& rule, const Images& images, const PhiloxBlock& words);
 
 /// Every byte of a channel already normalised: the same float for the same byte whatever the compiler fuses, on every
 /// device.
@@ -29,9 +29,11 @@ std::vector<ByteTable> byte_tables(const Normalisation& normalisation, int64_t c
 void write_sample(const Images& images, int64_t i, const Placement& placement, const Normalisation& normalisation,
                   float* out);
 
-/// One plain epoch position: sample `indices[k]` is augmented from random.block(first_position + k).
+/// One plain epoch position: sample `indices[k]` is augmented from the blocks of `random` at first_position + k.
+/// Another `view` of the same samples draws other numbers, and takes the operations of augmentation.of_view(view).
 void write_batch(const Images& images, std::span<const int64_t> indices, const Augmentation& augmentation,
-                 const Normalisation& normalisation, const Random& random, uint32_t first_position, float* out);
+                 const Normalisation& normalisation, const Random& random, uint32_t first_position, float* out,
+                 uint32_t view = 0);
 
 /// Without augmentation.
 void write_batch(const Images& images, std::span<const int64_t> indices, const Normalisation& normalisation,

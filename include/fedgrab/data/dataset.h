@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "fedgrab/data/augment.h"
+
 namespace fedgrab {
 
 struct ImageShape {
@@ -44,13 +46,6 @@ struct Split {
 /// Per channel, on the scale where a byte is 0..1.
 struct Normalisation {
   std::vector<float> mean, std;
-};
-
-/// What training does to an image before it is normalised.
-struct Augmentation {
-  int64_t crop_padding = 0;  // 0: no random crop
-  bool flip = false;
-  bool resized_crop = false;  // instead: a part of random area and aspect, resized
 };
 
 /// Of the files behind a set, before anything was done to them.

@@ -23,7 +23,8 @@ struct DataParams {
   int64_t channels = 0;
   int64_t per_class = 300;
   int64_t test_per_class = 100;
-  std::string augment = "auto";
+  std::vector<std::string> augment{"auto"};
+  int64_t cutout = 0;
   std::string cache;
   int64_t cache_size = 0;
   std::string bad = "stop";
@@ -48,8 +49,10 @@ struct DataParams {
     v.param("per_class", per_class, "shapes: training images drawn per class before the long tail is cut")
         .between(1, 1000000);
     v.param("test_per_class", test_per_class, "shapes: test images per class").between(1, 1000000);
-    v.param("augment", augment, "training augmentation; auto is the usual one of the data set")
-        .one_of({"auto", "none", "crop", "flip", "crop+flip", "resized-crop", "resized-crop+flip"});
+    v.param("augment", augment,
+            "augmentation of training images: operations in their order; auto is the usual one of the data set")
+        .one_of(augmentation_names());
+    v.param("cutout", cutout, "cutout: side of the square in pixels (0: half of the image)").between(0, 4096);
     v.param("cache", cache, "lists: folder of the decoded images (empty: fedgrab/ in the user's cache folder)");
     v.param("cache_size", cache_size,
             "lists: side of the decoded squares, which crops are taken from (0: 8/7 of data.size)")

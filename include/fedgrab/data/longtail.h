@@ -3,28 +3,40 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
+
+#include "fedgrab/core/enums.h"
 
 namespace fedgrab {
 
+enum class LongTailKind { automatic, exponential, step, none };
+template <>
+inline constexpr auto enum_names<LongTailKind> = names("auto", "exponential", "step", "none");
+
+enum class LongTailOrder { seed, file };
+template <>
+inline constexpr auto enum_names<LongTailOrder> = names("seed", "file");
+
 struct LongTailParams {
-  std::string kind = "auto";
+  LongTailKind kind = LongTailKind::automatic;
   double factor = 50;
   int64_t max = 0;
   double step_fraction = 0.5;
-  std::string order = "seed";
+  LongTailOrder order = LongTailOrder::seed;
+  int64_t validation = 0;
 
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("kind", kind,
-            "profile of the class sizes; auto: exponential for balanced benchmarks, none for your own data")
-        .one_of({"auto", "exponential", "step", "none"});
+            "profile of the class sizes; auto: exponential for balanced benchmarks, none for your own data");
     v.param("factor", factor, "imbalance factor: size of the largest class over that of the smallest").between(1, 1e6);
     v.param("max", max, "images of the largest class (0: as many as it has)").at_least(0);
     v.param("step_fraction", step_fraction, "step profile: share of the classes that are rare").between(0, 1);
-    v.param("order", order, "which images of a class are taken: by seed, or the first in the file")
-        .one_of({"seed", "file"});
+    v.param("order", order, "which images of a class are taken: by seed, or the first in the file");
+    v.param("validation", validation,
+            "validation images per class, out of the training images that the cut leaves unused: a balanced validation "
+            "split for benchmarks. The largest class needs a longtail.max that leaves some")
+        .at_least(0);
   }
 };
 

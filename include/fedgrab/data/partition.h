@@ -7,20 +7,25 @@
 #include <string>
 #include <vector>
 
+#include "fedgrab/core/enums.h"
+
 namespace fedgrab {
 
+enum class PartitionKind { dirichlet, iid, user, file, central };
+template <>
+inline constexpr auto enum_names<PartitionKind> = names("dirichlet", "iid", "user", "file", "central");
+
 struct PartitionParams {
-  std::string kind = "dirichlet";
+  PartitionKind kind = PartitionKind::dirichlet;
   int64_t clients = 10;
   double alpha = 1.0;
   std::string file;
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param(
-         "kind", kind,
-         "how the training samples are spread over the clients; user: as the data set says; file reads partition.file")
-        .one_of({"dirichlet", "iid", "user", "file"});
+    v.param("kind", kind,
+            "how the training samples are spread over the clients; user: as the data set says; file reads "
+            "partition.file; central: all of them in one place");
     v.param("clients", clients, "number of clients (kind user, file: as many as there are)").between(1, 10000000);
     v.param("alpha", alpha, "Dirichlet concentration: small is far from IID").between(1e-3, 1e6);
     v.param("file", file, "a partition.json of an earlier run");

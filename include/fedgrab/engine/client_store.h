@@ -40,7 +40,7 @@ class ClientStore {
   /// Forgets the others.
   void keep_only(const std::function<bool(int64_t client)>& wanted);
   /// What another store gave by in_memory() and link_files(), over what is here of the same clients.
-  void take_in(const TensorMap& tensors, const std::filesystem::path& folder);
+  void merge(const TensorMap& tensors, const std::filesystem::path& folder);
 
  private:
   struct Kept {

@@ -9,6 +9,7 @@
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/data/dataset.h"
 #include "fedgrab/engine/client_store.h"
+#include "fedgrab/experiment/preparation.h"
 #include "fedgrab/model/state.h"
 #include "fedgrab/record/run_directory.h"
 
@@ -22,10 +23,10 @@ struct ModelCard {
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;
-  std::string config;  // TOML of the run
+  std::string config;  // TOML of the run, without engine.* and local paths
 };
 
-/// Of a run's model after a round, as it is handed out (Method::deployed). The same model has the same card, whoever
+/// Of a run's model after a round, as it is deployed (Composition::deploy). The same model has the same card, whoever
 /// trained it: engine.* is left out.
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round);
 
@@ -35,7 +36,7 @@ struct Checkpoint {
   TensorMap server;
 };
 
-/// Atomic; then removes all but the newest `keep`. `deployed` is the model to evaluate (Method::deployed): where it
+/// Atomic; then removes all but the newest `keep`. `deployed` is the model to evaluate (Composition::deploy): where it
 /// differs from the one in training, both are kept.
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
                      const State& deployed, const ClientStore& clients, int64_t keep);
@@ -58,10 +59,10 @@ struct LoadedModel {
 /// From a model file, a checkpoint, or a run directory (its final model, else its newest checkpoint).
 LoadedModel load_model(const std::filesystem::path& path);
 
-/// The same; where `changes` ("key=value") name a parameter of the method, the model of the checkpoint, or of a run
-/// directory's newest one, is handed out anew: with another shift of Fed-GraB's decision, say, or as τ-norm would with
-/// what FedAvg has trained.
-LoadedModel load_model(const std::filesystem::path& path, const std::vector<std::string>& changes);
+/// The same; where `changes` name posthoc.* or prior.*, the model of the checkpoint, or of a run directory's newest
+/// one, is deployed again with them: with τ-norm, say, after FedAvg. `prepared`: the data of the run, for what is
+/// fitted; may be null.
+LoadedModel redeploy(const std::filesystem::path& path, const Assignments& changes, const Preparation* prepared);
 
 /// Starts `state` from a safetensors file; a head of another number of classes keeps its random start.
 void initialise_from_file(State& state, const std::filesystem::path& path);

@@ -21,7 +21,6 @@ struct Preparation {
 /// `federation`: the names of all its classes, where this place may lack some; its labels become theirs.
 Preparation prepare(const Settings& settings, const std::vector<std::string>& federation = {});
 
-/// One client holding everything where the method is centralised.
-Partition partition_samples(const Settings& settings, const Preparation& prepared, bool centralised);
+Partition partition_samples(const Settings& settings, const Preparation& prepared);
 
 }  // namespace fedgrab

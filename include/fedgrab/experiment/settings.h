@@ -12,7 +12,10 @@
 #include "fedgrab/data/load.h"
 #include "fedgrab/data/longtail.h"
 #include "fedgrab/data/partition.h"
-#include "fedgrab/engine/engine.h"
+#include "fedgrab/engine/engine_params.h"
+#include "fedgrab/engine/train_params.h"
+#include "fedgrab/model/architecture.h"
+#include "fedgrab/record/summary.h"
 
 namespace fedgrab {
 
@@ -27,23 +30,26 @@ struct ModelParams {
   }
 };
 
+enum class GroupRule { automatic, mass, counts, lists };
+template <>
+inline constexpr auto enum_names<GroupRule> = names("auto", "mass", "counts", "lists");
+
 struct EvalParams {
   int64_t every = 1;
-  std::string groups = "auto";
+  GroupRule groups = GroupRule::automatic;
   std::vector<double> mass{0.75, 0.95};
   std::vector<int64_t> thresholds{100, 20};
   std::vector<int64_t> many, med, few;
-  std::string criterion = "all";
+  Criterion criterion = Criterion::all;
   int64_t patience = 0;
 
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("every", every, "rounds between evaluations; the last round is always evaluated").at_least(1);
     v.param(
-         "groups", groups,
-         "how classes are grouped into Many, Med and Few: by cumulative training mass, by counts, by the lists many, "
-         "med, few; auto: mass for benchmarks with a cut tail, counts elsewhere")
-        .one_of({"auto", "mass", "counts", "lists"});
+        "groups", groups,
+        "how classes are grouped into Many, Med and Few: by cumulative training mass, by counts, by the lists many, "
+        "med, few; auto: mass for benchmarks with a cut tail, counts elsewhere");
     v.param("mass", mass,
             "groups = mass: a class is Many while the mass before it is below the first, Med below the second")
         .between(0, 1);
@@ -54,8 +60,7 @@ struct EvalParams {
     v.param("few", few, "groups = lists: classes of Few").at_least(0);
     v.param("criterion", criterion,
             "what makes a round the best one, on the validation split where there is one, else on the test set: "
-            "accuracy over all images, macro F1, or accuracy over the images of Few")
-        .one_of({"all", "macro-f1", "few"});
+            "accuracy over all images, macro F1, or accuracy over the images of Few");
     v.param("patience", patience,
             "stop after this many evaluations without a better criterion on the validation split (0: never); needs "
             "data.validation")
@@ -116,6 +121,8 @@ Schema full_schema();
 Settings read_settings(const Config& config);
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;
+/// Of texts "key=value".
+Assignments assignments_of(const std::vector<std::string>& texts);
 
 /// A configuration file, on disk or not yet.
 struct TomlText {
@@ -128,6 +135,11 @@ TomlText read_toml(const std::filesystem::path& file);
 Config resolve_config(const TomlText& file, const Assignments& flags);
 Config resolve_config(const std::optional<std::filesystem::path>& file, const Assignments& flags);
 
+/// Whether version 0.1 wrote this configuration of a run: it has every key of every method.
+bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values);
+
+/// Parameters that name files and folders of this machine.
+const std::vector<std::string>& path_keys();
 /// For the record of a run: whoever reads it may stand in another folder.
 Config with_absolute_paths(Config config);
 

@@ -85,6 +85,7 @@ struct Summary {
   int64_t peak_memory_bytes = 0;
 };
 
+/// With the version and revision of this program.
 Json to_json(const Summary& summary);
 
 }  // namespace fedgrab

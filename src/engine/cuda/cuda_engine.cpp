@@ -1,8 +1,8 @@
 /// Many clients as one problem on the device. The slots are cut into a few groups, each a batched problem on a stream
-/// of its own: while one waits for memory, another computes. A cohort is dealt in crews as large as a group, the
-/// largest clients first, so that those of a crew end at about the same time; a group takes the next crew when it is
-/// done with one, and is loaded and collected while the others train. Memory grows with slots, not with clients. Which
-/// group trained whom leaves no trace: all are alike, and sums do not depend on the order.
+/// of its own: while one waits for memory, another computes. A cohort is scheduled in slot batches as large as a group,
+/// the largest clients first, so that those of a batch end at about the same time; a group takes the next batch when it
+/// is done with one, and is loaded and collected while the others train. Memory grows with slots, not with clients.
+/// Which group trained whom leaves no trace: all are alike, and sums do not depend on the order.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -31,10 +31,6 @@ constexpr int64_t evaluation_bytes = int64_t{4} << 30;
 constexpr int64_t lowest_priority = 3;  // LibTorch has streams of priority 0 to −3
 constexpr double share_of_free = 0.9;
 
-Precision precision_of(const std::string& name) {
-  return name == "fp32" ? Precision::fp32 : name == "tf32" ? Precision::tf32 : Precision::bf16;
-}
-
 /// Bytes one slot takes: weights, momentum, the bf16 copy and the model it starts from; the gradient where it is kept;
 /// activations and their gradients; images on their way, where they are streamed.
 int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train, int64_t batch, int64_t streamed_image) {
@@ -47,7 +43,7 @@ int64_t slot_bytes(const SlotNetwork& network, const TrainParams& train, int64_t
 
 /// Whether images stay with the host and come over as they are used.
 bool streams_images(const EngineParams& params, const Federation& federation) {
-  if (params.data != "auto") return params.data == "streamed";
+  if (params.data != DeviceData::automatic) return params.data == DeviceData::streamed;
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return federation.data.train.images.bytes.size() + federation.data.test.images.bytes.size() > free / 2;
@@ -70,11 +66,11 @@ struct Settle {
 };
 
 /// Clients trained side by side in a group.
-struct Crew {
+struct SlotBatch {
   std::span<const size_t> places;  // in the cohort
   std::vector<std::vector<int64_t>> counts;
-  std::vector<TensorMap> memories;
-  std::vector<SlotClient> clients;  // their views refer to both
+  std::vector<TensorMap> states;
+  std::vector<SlotClient> clients;  // their contexts refer to both
 };
 
 class CudaEngine : public Engine {
@@ -82,13 +78,12 @@ class CudaEngine : public Engine {
   CudaEngine(const EngineParams& params, const Federation& federation)
       : federation_(federation),
         stream_(c10::cuda::getStreamFromPool()),
-        name_(params.precision),
-        tiles_(precision_of(params.precision), !params.deterministic),
-        network_(federation.model, precision_of(params.precision), tiles_),
+        name_(name_of(params.precision)),
+        tiles_(params.precision, !params.deterministic),
+        network_(federation.model, params.precision, tiles_),
         streamed_(streams_images(params, federation)),
         train_(federation.data.train, federation.data.normalisation, federation.data.augmentation, streamed_),
         evaluation_weights_(1, network_.layout().size(), network_.precision(), false) {
-    use_device_add(add_on_device);
     // cuBLAS does not ask the allocator, so it is called while there is room: in this thread and in autograd's.
     const auto one = torch::ones({2, 2}, torch::kCUDA).requires_grad_();
     one.mm(one).sum().backward();
@@ -128,7 +123,7 @@ class CudaEngine : public Engine {
   CudaEngine& operator=(const CudaEngine&) = delete;
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
-  Predictions predict(const State& state, const Split& split) override;
+  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count, bool logits) override;
   std::string describe() const override {
     return fmt::format("{}, {}, {} slots in {} groups", at::cuda::getCurrentDeviceProperties()->name, name_, slots_,
                        groups().first);
@@ -146,23 +141,23 @@ class CudaEngine : public Engine {
     return {std::min((slots_ + each - 1) / each, std::max<int64_t>(fit_ / each, 1)), each};
   }
   void make_groups();
-  /// Trains the clients at `places` of the cohort, the largest first, and takes each crew from `places` when it has
-  /// been collected.
-  void train_crews(const RoundTask& task, const torch::Tensor& global, std::vector<size_t>& places, Sums& sums,
-                   ClientStore& store, std::vector<ClientReport>& reports);
+  /// Trains the clients at `places` of the cohort, the largest first, and removes each slot batch from `places` when it
+  /// has been collected.
+  void train_batches(const RoundTask& task, const torch::Tensor& global, std::vector<size_t>& places, Sums& sums,
+                     ClientStore& store, std::vector<ClientReport>& reports);
   void load(const RoundTask& task, const torch::Tensor& global, const torch::Tensor& common, SlotTraining& group,
-            Crew& crew, const ClientStore& store);
-  void collect(const RoundTask& task, SlotTraining& group, Crew& crew, Sums& sums, ClientStore& store,
+            SlotBatch& batch, const ClientStore& store);
+  void collect(const RoundTask& task, SlotTraining& group, SlotBatch& batch, Sums& sums, ClientStore& store,
                std::vector<ClientReport>& reports);
-  Predictions predict_on_device(const State& state, const Split& split);
-  /// Runs the loaded model over `count` images, those of `indices` where there are any, else the first ones: calls
-  /// take(first, features [some, …]) batch after batch.
+  Predictions predict_on_device(const State& state, const Split& split, int64_t first, int64_t count, bool logits);
+  /// Runs the loaded model over `count` images, those of `indices` where there are any, else those from `start` on:
+  /// calls take(first, features [some, …]) batch after batch, `first` counted from 0.
   template <class Take>
-  void run_over(const DeviceImages& data, const Images& images, std::span<const int64_t> indices, int64_t count,
-                Take take);
+  void run_over(const DeviceImages& data, const Images& images, std::span<const int64_t> indices, int64_t start,
+                int64_t count, Take take);
   void load_for_evaluation(const torch::Tensor& flat);
-  /// Shows the method what the loaded model makes of a client's images.
-  void observe(const Method& method, const ClientView& view, const std::vector<int64_t>& own);
+  /// What the loaded model makes of a client's images.
+  LabelledFeatures features_of(const std::vector<int64_t>& own);
   const DeviceImages& resident(const Split& split);
 
   const Federation& federation_;
@@ -183,13 +178,14 @@ class CudaEngine : public Engine {
 std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, ClientStore& store) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
   std::vector<ClientReport> reports(task.clients.size());
+  sums.use(add_on_device);
   phases_.clear();
-  const auto global = task.global.flat.cuda();
+  const auto global = task.round.global.flat.cuda();
   const Settle settle;
   for (auto places = by_size(task.clients, federation_.partition); !places.empty();) {
     try {
       make_groups();
-      train_crews(task, global, places, sums, store, reports);
+      train_batches(task, global, places, sums, store, reports);
     } catch (const c10::OutOfMemoryError&) {  // no client that is still in `places` has been added to the sums
       cudaDeviceSynchronize();
       if (deterministic_)
@@ -216,13 +212,13 @@ void CudaEngine::make_groups() {
   c10::cuda::device_synchronize();
 }
 
-void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global, std::vector<size_t>& places,
-                             Sums& sums, ClientStore& store, std::vector<ClientReport>& reports) {
+void CudaEngine::train_batches(const RoundTask& task, const torch::Tensor& global, std::vector<size_t>& places,
+                               Sums& sums, ClientStore& store, std::vector<ClientReport>& reports) {
   const auto common = network_.layout().from_state(global);
   c10::cuda::device_synchronize();  // groups read on their own streams what was prepared on this one
   const auto all = places;
-  std::vector<Crew> crews(groups_.size());  // where a group has one
-  size_t dealt = 0, collected = 0;
+  std::vector<SlotBatch> batches(groups_.size());  // where a group has one
+  size_t scheduled = 0, collected = 0;
   Stopwatch watch;
   const Stopwatch whole;
   double load_seconds = 0, collect_seconds = 0;
@@ -231,25 +227,27 @@ void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global,
     bool waiting = true;
     for (size_t g = 0; g < groups_.size(); ++g) {
       auto& group = *groups_[g];
-      auto& crew = crews[g];
-      if (crew.places.empty() && dealt < all.size()) {
+      auto& batch = batches[g];
+      if (batch.places.empty() && scheduled < all.size()) {
         watch.lap();
-        crew.places = std::span(all).subspan(dealt, std::min(all.size() - dealt, static_cast<size_t>(group.slots())));
-        dealt += crew.places.size();
-        load(task, global, common, group, crew, store);
+        batch.places =
+            std::span(all).subspan(scheduled, std::min(all.size() - scheduled, static_cast<size_t>(group.slots())));
+        scheduled += batch.places.size();
+        load(task, global, common, group, batch, store);
         load_seconds += watch.lap();
         waiting = false;
       }
-      if (crew.places.empty()) continue;
+      if (batch.places.empty()) continue;
       if (group.can_start()) {
         group.start_steps();
         waiting = false;
       } else if (group.done()) {
         watch.lap();
-        collect(task, group, crew, sums, store, reports);
-        collected += crew.places.size();
-        std::erase_if(places, [&](size_t place) { return std::ranges::find(crew.places, place) != crew.places.end(); });
-        crew = {};
+        collect(task, group, batch, sums, store, reports);
+        collected += batch.places.size();
+        std::erase_if(places,
+                      [&](size_t place) { return std::ranges::find(batch.places, place) != batch.places.end(); });
+        batch = {};
         collect_seconds += watch.lap();
         waiting = false;
       }
@@ -262,50 +260,49 @@ void CudaEngine::train_crews(const RoundTask& task, const torch::Tensor& global,
 }
 
 void CudaEngine::load(const RoundTask& task, const torch::Tensor& global, const torch::Tensor& common,
-                      SlotTraining& group, Crew& crew, const ClientStore& store) {
+                      SlotTraining& group, SlotBatch& batch, const ClientStore& store) {
   const c10::cuda::CUDAStreamGuard guard(group.stream());
-  const auto total = total_samples(task.everyone(), federation_.partition);
-  crew.counts.reserve(crew.places.size());
-  crew.memories.reserve(crew.places.size());  // views refer to both
-  if (task.method.wants_features()) load_for_evaluation(global);
-  for (const size_t place : crew.places) {
+  const bool features = task.method.needs().features;
+  batch.counts.reserve(batch.places.size());
+  batch.states.reserve(batch.places.size());  // contexts refer to both
+  if (features) load_for_evaluation(global);
+  for (const size_t place : batch.places) {
     const int64_t client = task.clients[place];
     const auto& own = federation_.partition[static_cast<size_t>(client)];
-    crew.counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
-    crew.memories.push_back(store.read(client));
-    const auto view = view_of(federation_, task, client, total, crew.counts.back(), crew.memories.back());
-    if (task.method.wants_features()) observe(task.method, view, own);
-    auto start = common;
-    if (task.method.prepares(task.round)) {
-      const State own_start{federation_.model, global.clone()};
-      task.method.prepare(view, own_start);
-      start = network_.layout().from_state(own_start.flat);
-    }
-    crew.clients.push_back({view, start, task.method.client_rule(view)});
+    batch.counts.push_back(class_counts(federation_.data.train.labels, own, federation_.data.classes()));
+    batch.states.push_back(store.read(client));
+    const auto context = context_of(task.round, client, batch.counts.back(), batch.states.back());
+    const bool own_start = task.method.own_start(task.round.round);
+    State start{federation_.model, own_start ? global.clone() : global};
+    const auto seen = features ? features_of(own) : LabelledFeatures{};
+    task.method.before_training(context, start, features ? &seen : nullptr);
+    batch.clients.push_back(
+        {context, own_start ? network_.layout().from_state(start.flat) : common, task.method.configure(context)});
   }
-  group.begin(crew.clients, task.round);
+  group.begin(batch.clients, task.method.id(), task.round.round);
 }
 
-void CudaEngine::collect(const RoundTask& task, SlotTraining& group, Crew& crew, Sums& sums, ClientStore& store,
+void CudaEngine::collect(const RoundTask& task, SlotTraining& group, SlotBatch& batch, Sums& sums, ClientStore& store,
                          std::vector<ClientReport>& reports) {
   const c10::cuda::CUDAStreamGuard guard(group.stream());
   try {
     group.finish();
-    for (size_t i = 0; i < crew.places.size(); ++i) {
-      const auto& client = crew.clients[i];
-      group.read_memory(client.view.memory, i);
-      auto& report = reports[crew.places[i]];
+    for (size_t i = 0; i < batch.places.size(); ++i) {
+      const auto& client = batch.clients[i];
+      group.read_state(client.context.state, i);
+      auto& report = reports[batch.places[i]];
       report = group.report(client, i);
       const State local{federation_.model, group.state(i)};
-      contribute(federation_, task, client.view, local, report, sums);
+      send_update(federation_, task, client.context, local, report, sums);
       if (task.evaluate_clients) {
         const Split& test = federation_.data.test;
-        const auto own = task.method.personalised(client.view, local);
-        report.accuracy = class_accuracy(predict_on_device(own, test).classes, test.labels, federation_.data.classes());
+        const auto own = task.method.personalise(client.context, local);
+        report.accuracy = class_accuracy(predict_on_device(own, test, 0, test.count(), false).classes, test.labels,
+                                         federation_.data.classes());
       }
-      store.write(client.view.client, std::move(crew.memories[i]));
+      store.write(client.context.client, std::move(batch.states[i]));
     }
-  } catch (const c10::OutOfMemoryError&) {  // some of the crew may be in the sums already
+  } catch (const c10::OutOfMemoryError&) {  // some of the batch may be in the sums already
     throw Error(Fault::other, "device memory", "not enough to collect a client", "lower engine.slots");
   }
 }
@@ -320,9 +317,10 @@ const DeviceImages& CudaEngine::resident(const Split& split) {
   return resident_.insert_or_assign(key, std::pair(split.images, std::move(images))).first->second.second;
 }
 
-Predictions CudaEngine::predict(const State& state, const Split& split) {
+Predictions CudaEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count,
+                                     bool logits) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
-  return predict_on_device({state.model, state.flat.cuda()}, split);
+  return predict_on_device({state.model, state.flat.cuda()}, split, first, count, logits);
 }
 
 void CudaEngine::load_for_evaluation(const torch::Tensor& flat) {
@@ -332,7 +330,7 @@ void CudaEngine::load_for_evaluation(const torch::Tensor& flat) {
 
 template <class Take>
 void CudaEngine::run_over(const DeviceImages& data, const Images& images, std::span<const int64_t> indices,
-                          int64_t count, Take take) {
+                          int64_t start, int64_t count, Take take) {
   const torch::NoGradGuard no_graph;
   const auto options = torch::TensorOptions().device(torch::kCUDA);
   const int64_t batch = std::clamp<int64_t>(
@@ -353,7 +351,7 @@ void CudaEngine::run_over(const DeviceImages& data, const Images& images, std::s
     if (feed) {
       std::vector<int64_t> wanted(static_cast<size_t>(some));
       for (int64_t i = 0; i < some; ++i)
-        wanted[static_cast<size_t>(i)] = indices.empty() ? first + i : indices[static_cast<size_t>(first + i)];
+        wanted[static_cast<size_t>(i)] = indices.empty() ? start + first + i : indices[static_cast<size_t>(first + i)];
       const auto half = static_cast<size_t>(first / batch % 2);
       feed->fill(half, wanted);
       source.pixels = feed->pixels();
@@ -361,39 +359,45 @@ void CudaEngine::run_over(const DeviceImages& data, const Images& images, std::s
                    input.data_ptr(), stream);
       feed->read(half);
     } else {
-      gather_plain(network_.precision(), source, listed.defined() ? listed.data_ptr<int32_t>() : nullptr, first,
-                   static_cast<int>(some), input.data_ptr(), stream);
+      gather_plain(network_.precision(), source, listed.defined() ? listed.data_ptr<int32_t>() : nullptr,
+                   listed.defined() ? first : start + first, static_cast<int>(some), input.data_ptr(), stream);
     }
     take(first, network_.forward(evaluation_weights_, input, counts, nullptr)[0].narrow(0, 0, some));
   }
   if (feed) c10::cuda::getCurrentCUDAStream().synchronize();
 }
 
-void CudaEngine::observe(const Method& method, const ClientView& view, const std::vector<int64_t>& own) {
+LabelledFeatures CudaEngine::features_of(const std::vector<int64_t>& own) {
   const auto indices = torch::tensor(own, torch::kInt).cuda();
   std::vector<torch::Tensor> features;
-  run_over(train_, federation_.data.train.images, own, static_cast<int64_t>(own.size()),
+  run_over(train_, federation_.data.train.images, own, 0, static_cast<int64_t>(own.size()),
            [&](int64_t /*first*/, const torch::Tensor& some) { features.push_back(some.clone()); });
-  method.observe(view, torch::cat(features), train_.labels.index_select(0, indices).to(torch::kLong));
   c10::cuda::getCurrentCUDAStream().synchronize();  // the evaluation's weights may be another model's next
+  return {torch::cat(features), train_.labels.index_select(0, indices).to(torch::kLong)};
 }
 
-Predictions CudaEngine::predict_on_device(const State& state, const Split& split) {
+Predictions CudaEngine::predict_on_device(const State& state, const Split& split, int64_t start, int64_t count,
+                                          bool with_logits) {
   const auto& data = resident(split);
   const auto options = torch::TensorOptions().device(torch::kCUDA);
   load_for_evaluation(state.flat);
-  const Head& head = state.model->heads.front();  // which may answer otherwise than the one that was trained
-  auto classes = torch::empty({split.count()}, options.dtype(torch::kInt));
+  const Head& head = state.model->heads.front();  // which may differ from the one that was trained
+  auto classes = torch::empty({count}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
-  run_over(data, split.images, {}, split.count(), [&](int64_t first, const torch::Tensor& features) {
+  torch::Tensor all;
+  if (with_logits) all = torch::empty({count, state.model->classes}, options.dtype(torch::kFloat));
+  run_over(data, split.images, {}, start, count, [&](int64_t first, const torch::Tensor& features) {
     const auto logits =
         head_logits(head, features, [&](const std::string& suffix) { return state.view(head.name + suffix); });
     classes.narrow(0, first, features.size(0)).copy_(logits.argmax(1));
-    const auto labels = data.labels.narrow(0, first, features.size(0)).to(torch::kLong);
+    if (with_logits) all.narrow(0, first, features.size(0)).copy_(logits);
+    const auto labels = data.labels.narrow(0, start + first, features.size(0)).to(torch::kLong);
     loss -= logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum();
   });
   const auto host = classes.cpu();
-  return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + split.count()}, loss.item<double>()};
+  return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + count},
+          loss.item<double>(),
+          with_logits ? all.cpu() : torch::Tensor()};
 }
 
 }  // namespace

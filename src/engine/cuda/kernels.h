@@ -8,11 +8,14 @@
 
 #include <cstdint>
 
+#include "fedgrab/data/augment.h"
+#include "fedgrab/data/mix.h"
+#include "fedgrab/engine/engine_params.h"
+
 namespace fedgrab::cuda {
 
 /// fp32 multiplies three TF32 products (3xTF32), which keeps float's accuracy; tf32 one; bf16 reads 16-bit operands.
 /// All add in float, and weights and momentum are float always.
-enum class Precision { fp32, tf32, bf16 };
 
 /// Channels of images are padded to this, so that every vector load is aligned.
 constexpr int channel_padding = 8;
@@ -49,8 +52,13 @@ struct BatchSource {
   const float* table;           // [channel][256], normalised
   int channels, height, width;  // what a model sees
   int margin;
-  int crop_padding;
-  bool flip, resized_crop;
+  OperationList operations;  // of augmentation
+  CropAndFlip leading;       // what the list begins with
+  uint32_t view;             // of the samples: another one has other random numbers
+  uint8_t* scratch;          // augmentation_scratch() bytes
+
+  /// Operations behind crop and flip.
+  bool augments() const { return leading.operations < operations.count; }
 };
 
 /// The clients of the slots, for one round.
@@ -60,7 +68,7 @@ struct RoundPlan {
   const int32_t* clients;  // [slot]
   const int32_t* step;     // the step all slots are at, on the device
   const uint32_t* round;
-  uint64_t augment_key, gate_key, dropout_key;
+  uint64_t augment_key, gate_key, dropout_key, mix_key;
   int slots, batch, epochs, longest;
 };
 
@@ -168,7 +176,10 @@ struct HeadTask {
   float scale;                             // multiplies the logits
   float *gradient_weight, *gradient_bias;  // null: frozen
   int64_t gradient_stride;
-  const int64_t* labels;  // [slot][sample]
+  const float* offset;          // [slot][class], added to the logits; null: none
+  const int64_t* labels;        // [slot][sample]
+  const int64_t* other_labels;  // where images are mixed; null: there is one label
+  const float* share;           // [slot], of `labels` where there are two
   const int32_t* counts;
   float* loss;  // [slot]; null: nobody asks
   bool sigmoid;
@@ -201,8 +212,15 @@ void shuffle_keys(const RoundPlan& plan, uint64_t shuffle_key, int64_t* keys, cu
 /// Images, labels, mask and counts of the slots' current batches.
 void gather_batch(Precision precision, const BatchSource& source, const RoundPlan& plan, void* images, int64_t* labels,
                   float* mask, int32_t* counts, cudaStream_t stream);
-/// Shared memory that takes, in bytes, where crops are resized; a device has 48 KiB at least.
-size_t resized_crop_memory(const BatchSource& source);
+/// Mixes the images of each slot's batch in place, as mix_batch() does; writes the labels they are mixed with
+/// [slot][sample] and the share [slot] of their own. `tables` are on the device.
+void mix_images(Precision precision, const MixTables& tables, const RoundPlan& plan, const int32_t* counts, int height,
+                int width, void* images, const int64_t* labels, int64_t* other_labels, float* share,
+                cudaStream_t stream);
+/// Shared memory that gather_batch takes, in bytes; a device has 48 KiB at least.
+size_t gather_memory(const BatchSource& source);
+/// Device memory that takes, in bytes, where operations change images for which shared memory has no room.
+size_t augmentation_scratch(const BatchSource& source);
 /// Images first … first + count without augmentation, for evaluation; of the list `indices` where it is not null.
 void gather_plain(Precision precision, const BatchSource& source, const int32_t* indices, int64_t first, int count,
                   void* images, cudaStream_t stream);

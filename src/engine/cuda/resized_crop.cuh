@@ -82,10 +82,10 @@ inline size_t filter_bytes(const BatchSource& source) {
   return Filter::bytes(stored.height, source.height) + Filter::bytes(stored.width, source.width);
 }
 
-/// By the whole block, with filter_bytes() of shared memory.
-template <class T>
-__device__ void write_resized_crop(const BatchSource& source, int64_t image, uint4 words, T* out) {
-  extern __shared__ uint8_t memory[];
+/// By the whole block, with filter_bytes() of shared memory. put(pixel, byte_of) takes byte_of(channel).
+template <class Put>
+__device__ void read_resized_crop(const BatchSource& source, int64_t image, uint4 words, uint8_t* memory,
+                                  const Put& put) {
   const Stored stored(source);
   const Crop crop = place_resized_crop(stored, words);
   const Filter down(crop.height, source.height, memory);
@@ -97,24 +97,19 @@ __device__ void write_resized_crop(const BatchSource& source, int64_t image, uin
       source.pixels + image * source.channels * stored.plane() + int64_t{crop.top} * stored.width + crop.left;
   for (int pixel = threadIdx.x; pixel < source.height * source.width; pixel += blockDim.x) {
     const int y = pixel / source.width;
-    const int x = source.flip && crop.flip ? source.width - 1 - pixel % source.width : pixel % source.width;
-    for (int c = 0; c < channel_padding; ++c) {
-      float value = 0;
-      if (c < source.channels) {
-        const uint8_t* const from =
-            corner + c * stored.plane() + int64_t{down.first[y]} * stored.width + across.first[x];
-        float sum = 0.5F;
-        for (int column = 0; column < across.taps; ++column) {
-          float below = 0;
-          for (int row = 0; row < down.taps; ++row)
-            below = __fadd_rn(below, __fmul_rn(down.weights[y * down.taps + row],
-                                               static_cast<float>(from[int64_t{row} * stored.width + column])));
-          sum = __fadd_rn(sum, __fmul_rn(across.weights[x * across.taps + column], below));
-        }
-        value = source.table[c * 256 + static_cast<uint8_t>(fminf(fmaxf(sum, 0.0F), 255.0F))];
+    const int x = source.leading.flip && crop.flip ? source.width - 1 - pixel % source.width : pixel % source.width;
+    put(pixel, [&](int c) {
+      const uint8_t* const from = corner + c * stored.plane() + int64_t{down.first[y]} * stored.width + across.first[x];
+      float sum = 0.5F;
+      for (int column = 0; column < across.taps; ++column) {
+        float below = 0;
+        for (int row = 0; row < down.taps; ++row)
+          below = __fadd_rn(below, __fmul_rn(down.weights[y * down.taps + row],
+                                             static_cast<float>(from[int64_t{row} * stored.width + column])));
+        sum = __fadd_rn(sum, __fmul_rn(across.weights[x * across.taps + column], below));
       }
-      out[int64_t{pixel} * channel_padding + c] = from_float<T>(value);
-    }
+      return static_cast<uint8_t>(fminf(fmaxf(sum, 0.0F), 255.0F));
+    });
   }
 }
 

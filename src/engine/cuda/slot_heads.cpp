@@ -7,13 +7,6 @@
 #include "slot_training.h"
 
 namespace fedgrab::cuda {
-namespace {
-
-/// The rule of a head and of the backbone behind it, where they have the same or one of them has none.
-const Objective* only_rule(const HeadRule& rule) { return rule.backbone != nullptr ? rule.backbone : rule.objective; }
-
-}  // namespace
-
 torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Tensor& loss) {
   const auto& model = *federation_.model;
   const auto& layout = network_.layout();
@@ -21,63 +14,45 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Te
   LogitBatch batch{.labels = labels_, .mask = mask_};
   batch.counts = class_counts_;
   batch.uniforms = uniforms_;
-  if (recipe_.class_weights) batch.weights = class_weights_.gather(1, labels_);
+  if (share_.defined()) batch.other_labels = other_labels_, batch.share = share_;
+  if (key_.class_weights) weigh_by_class(batch, class_weights_);
   std::vector<torch::Tensor> roots, gradients;
-  torch::Tensor feature_gradient;
   std::vector<std::pair<int64_t, torch::Tensor>> leaves;  // offset in the layout, leaf
-  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
+  for (size_t i = 0; i < heads_.size(); ++i) {
     const Head& head = model.heads[i];
-    const HeadRule& rule = recipe_.heads[i];
     const auto parameter = [&](const std::string& suffix) {
       const auto& info = model.find(head.name + suffix);
       const int64_t offset = layout.offset(info.name);
       std::vector<int64_t> shape{slots_};
       shape.insert(shape.end(), info.shape.begin(), info.shape.end());
       auto view = weights_.values.narrow(1, offset, info.size).view(shape).detach();
-      if (info.trained() && rule.objective != nullptr) leaves.emplace_back(offset, view.requires_grad_());
+      if (info.trained()) leaves.emplace_back(offset, view.requires_grad_());
       return view;
     };
     const auto logits = head_logits(head, head.detached ? features.detach() : shared, parameter);
     batch.logits = logits.detach();
-    batch.prior = rule.prior.defined() ? priors_[i] : torch::Tensor();
-    LogitLoss result;
-    if (rule.backbone != nullptr) {
-      result = (*rule.backbone)(batch, memory_);
-      const auto& info = model.find(head.name + ".weight");
-      const auto weight = weights_.values.narrow(1, layout.offset(info.name), info.size)
-                              .view({slots_, model.classes, model.architecture.features});
-      feature_gradient = torch::matmul(result.gradient, weight) * head.scale;
+    batch.prior = key_.priors[i] ? priors_[i] : torch::Tensor();
+    const auto result = (*heads_[i].objective)(batch, state_);
+    if (logits.requires_grad()) {
+      roots.push_back(logits);
+      gradients.push_back(result.gradient);
     }
-    if (rule.objective != nullptr) {
-      result = (*rule.objective)(batch, memory_);
-      if (logits.requires_grad()) {
-        roots.push_back(logits);
-        gradients.push_back(result.gradient);
-      }
-    }
-    if (i == 0 && result.loss.defined()) loss = result.loss;
+    if (i == 0) loss = result.loss;
   }
   if (!roots.empty()) torch::autograd::backward(roots, gradients);
   for (const auto& [offset, leaf] : leaves)
     update_.gradient.narrow(1, offset - update_.first, leaf.numel() / slots_)
         .copy_(leaf.grad().reshape({slots_, leaf.numel() / slots_}));
-  if (shared.grad().defined())
-    feature_gradient = feature_gradient.defined() ? feature_gradient + shared.grad() : shared.grad();
-  if (!feature_gradient.defined()) feature_gradient = torch::zeros_like(features);
-  if (!loss.defined()) loss = torch::zeros({slots_}, on_device(torch::kFloat));
   loss = loss.to(torch::kFloat).contiguous();
-  return feature_gradient.contiguous();
+  return shared.grad().defined() ? shared.grad().contiguous() : torch::zeros_like(features);
 }
 
 bool SlotTraining::heads_fit_kernel() const {
   const auto& model = *federation_.model;
-  if (recipe_.class_weights || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes))) return false;
-  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
-    const HeadRule& rule = recipe_.heads[i];
+  if (key_.class_weights || !head_fits(static_cast<int>(batch_), static_cast<int>(model.classes))) return false;
+  for (size_t i = 0; i < heads_.size(); ++i) {
     const Head& head = model.heads[i];
-    if (head.kind != HeadKind::linear || head.projected) return false;
-    if (rule.backbone != nullptr && rule.objective != nullptr && rule.backbone != rule.objective) return false;
-    if (only_rule(rule) == nullptr || !only_rule(rule)->kernel_form()) return false;
+    if (head.kind != HeadKind::linear || head.projected || !heads_[i].objective->kernel_form()) return false;
   }
   return true;
 }
@@ -87,12 +62,11 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
   auto feature_gradient = torch::empty_like(features);
   loss = torch::empty({slots_}, on_device(torch::kFloat));
   bool started = false;
-  for (size_t i = 0; i < recipe_.heads.size(); ++i) {
+  for (size_t i = 0; i < heads_.size(); ++i) {
     const Head& head = model.heads[i];
-    const HeadRule& rule = recipe_.heads[i];
-    const KernelForm form = *only_rule(rule)->kernel_form();
-    const bool sends_back = !head.detached || rule.backbone != nullptr;
-    const bool learns = rule.objective != nullptr && model.find(head.name + ".weight").trained();
+    const KernelForm form = *heads_[i].objective->kernel_form();
+    const bool sends_back = !head.detached;
+    const bool learns = model.find(head.name + ".weight").trained();
     const auto value_at = [&](const char* suffix) {
       return weights_.values.data_ptr<float>() + network_.layout().offset(head.name + suffix);
     };
@@ -113,22 +87,25 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
                   .gradient_weight = learns ? gradient_at(".weight") : nullptr,
                   .gradient_bias = learns && head.bias ? gradient_at(".bias") : nullptr,
                   .gradient_stride = update_.gradient.size(1),
+                  .offset = form.offset ? offsets_[i].data_ptr<float>() : nullptr,
                   .labels = labels_.data_ptr<int64_t>(),
+                  .other_labels = share_.defined() ? other_labels_.data_ptr<int64_t>() : nullptr,
+                  .share = share_.defined() ? share_.data_ptr<float>() : nullptr,
                   .counts = counts_.data_ptr<int32_t>(),
                   .loss = i == 0 ? loss.data_ptr<float>() : nullptr,
                   .sigmoid = form.sigmoid,
                   .balanced = form.balancer != nullptr};
     if (task.balanced) {
       const BalancerParams& p = *form.balancer;
-      const auto state = BalancedObjective::state_in(memory_, {slots_, model.classes}, torch::kCUDA);
+      const auto state = BalancedObjective::state_in(state_, {slots_, model.classes}, torch::kCUDA);
       const auto doubles = [](const torch::Tensor& t) { return t.data_ptr<double>(); };
       task.gamma = p.gamma, task.zeta = p.zeta, task.log_delta = std::log(p.delta);
       task.kp = p.kp, task.ki = p.ki, task.kd = p.kd;
-      task.target = p.target.front(), task.clamp = p.clamp, task.hold = p.hold;
+      task.target = p.target, task.clamp = p.clamp, task.hold = p.conditional_integration;
       task.positive = doubles(state.positive), task.negative = doubles(state.negative);
       task.error = doubles(state.error), task.error_sum = doubles(state.error_sum);
       task.output = doubles(state.output);
-      if (rule.prior.defined()) task.prior = priors_[i].data_ptr<float>();
+      if (key_.priors[i]) task.prior = priors_[i].data_ptr<float>();
       task.uniforms = uniforms_.data_ptr<float>();
       task.uniforms_stride = static_cast<int>(uniforms_.size(1));
     }
@@ -140,10 +117,11 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
 }
 
 torch::Tensor SlotTraining::compare_features(const torch::Tensor& features, torch::Tensor& loss) {
-  std::vector<torch::Tensor> theirs;
-  for (size_t i = 0; i < recipe_.others; ++i) theirs.push_back(network_.forward(others_[i], images_, counts_, nullptr));
+  std::vector<torch::Tensor> features_of;
+  for (size_t i = 0; i < key_.references; ++i)
+    features_of.push_back(network_.forward(references_[i], images_, counts_, nullptr));
   LogitBatch batch{.labels = labels_, .mask = mask_};
-  const auto [term, gradient] = (*recipe_.feature_term)(features.detach(), theirs, batch);
+  const auto [term, gradient] = (*feature_loss_)(features.detach(), features_of, batch);
   loss = loss + term;
   return gradient;
 }

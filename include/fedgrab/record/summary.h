@@ -1,0 +1,19 @@
+/// From the rounds of a run to what they come down to.
+#pragma once
+
+#include <vector>
+
+#include "fedgrab/core/enums.h"
+#include "fedgrab/record/schema.h"
+
+namespace fedgrab {
+
+enum class Criterion { all, macro_f1, few };
+template <>
+inline constexpr auto enum_names<Criterion> = names("all", "macro-f1", "few");
+
+/// Last, mean of the last ten, best by `criterion` (of EvalParams) and the round Few reached 0.55, from the evaluated
+/// rounds.
+Summary summarise(const std::vector<RoundRecord>& records, Criterion criterion = Criterion::all);
+
+}  // namespace fedgrab
