@@ -274,7 +274,8 @@ TEST(Resize, TreatsEachChannelAlone) {
 
 /// The whole is never made, but what is made is the middle of it.
 TEST(CentreSquare, IsTheMiddleOfTheResizedImage) {
-  for (const auto& [height, width, side] : {std::array<int64_t, 3>{37, 90, 16}, {201, 50, 33}, {9, 31, 24}}) {
+  for (const auto& sizes : {std::array<int64_t, 3>{37, 90, 16}, {201, 50, 33}, {9, 31, 24}}) {
+    const int64_t height = sizes[0], width = sizes[1], side = sizes[2];
     Image image{{1, height, width}, {}};
     for (int64_t i = 0; i < height * width; ++i) image.bytes.push_back(static_cast<uint8_t>(i * i % 251));
     const int64_t shorter = std::min(height, width);

@@ -180,8 +180,9 @@ class EditedSettings : public RoundLoopTest {
 
 TEST_F(EditedSettings, OtherThanThoseOfTheCheckpointAreRefused) {
   run("run", small_config({{"method", "fedavg"}}));
-  for (const auto& [key, value] :
-       Assignments{{"train.lr", "0.5"}, {"train.momentum", "0"}, {"objective.name", "focal"}}) {
+  const Assignments changes{{"train.lr", "0.5"}, {"train.momentum", "0"}, {"objective.name", "focal"}};
+  for (const auto& change : changes) {
+    const std::string &key = change.first, &value = change.second;
     SCOPED_TRACE(key);
     const std::string settings = read_text(directory("run").config());
     expect_error(Fault::usage, [&] { resume_with(key, value); }, {key, "round-000004.safetensors", "config.toml"});
@@ -190,6 +191,7 @@ TEST_F(EditedSettings, OtherThanThoseOfTheCheckpointAreRefused) {
   EXPECT_EQ(directory("run").read_metrics().size(), 4U);
   resume_with("train.rounds", "5");  // as a flag may ask for
   EXPECT_EQ(directory("run").read_metrics().size(), 5U);
+  resume_with("data.path", "/moved");  // shapes are read from nowhere
 }
 
 TEST_F(EditedSettings, RoundsOnWhichTheScheduleDependsAreRefused) {

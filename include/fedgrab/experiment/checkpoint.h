@@ -46,7 +46,7 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
 ModelCard load_checkpoint(const std::filesystem::path& path, Checkpoint& checkpoint, ClientStore& clients);
 
 /// Throws a usage Error where the run would go on with other settings than the checkpoint was trained with. Rounds
-/// (unless the schedule depends on them), engine.*, record.* and checkpoint.* may differ.
+/// (unless the schedule depends on them), places of files, engine.*, record.* and checkpoint.* may differ.
 void check_resumed_settings(const Config& config, const ModelCard& card, const std::filesystem::path& checkpoint);
 
 /// Backbone and classifying head alone, in torchvision's names, loadable there with strict checking.
