@@ -21,14 +21,16 @@ void CheckpointStore::restore(const Config& config, Checkpoint& state, const std
   const auto rounds = directory_.checkpoint_rounds();
   if (!rounds.empty()) {
     const fs::path newest = directory_.checkpoint(rounds.back());
+    ModelCard card;
     try {
-      check_resumed_settings(config, load_checkpoint(newest, state, clients_), newest);
+      card = load_checkpoint(newest, state, clients_);
     } catch (const Error& error) {
       // An older checkpoint would cut the record of the rounds between: that is the user's decision.
       if (rounds.size() == 1 || error.fault() != Fault::checkpoint) throw;
       throw Error(error.fault(), "--resume", error.what(),
                   fmt::format("remove that file to continue from round {}", rounds[rounds.size() - 2]));
     }
+    check_resumed_settings(config, card, newest);
     saved_round_ = state.round;
   }
   // Other ranks train the other clients: an old copy here would be merged over their states.

@@ -23,7 +23,7 @@ void add_fedgrab(Table& table) {
   const Presets family{"fedgrab", "fedgrab-published", "fedgrab-paper"};
   const std::string prefix = "method.fedgrab.";
   Choices head;
-  head["frozen"] = Values{{"head.frozen", "true"}};
+  head["frozen"] = Values{{"head.frozen", "true"}, {"head.init", "etf"}};  // as head_init = auto meant
   head["frozen-mean"] = Values{{"head.frozen", "true"}, {"head.init", "client-mean"}};
   head["trained"] = Values{{"head.frozen", "false"}, {"head.init", "random"}};
   table[prefix + "head"] = {family, "", head};

@@ -31,8 +31,9 @@ class Help(Case):
     def test_lists_of_methods_and_losses(self):
         for flag in ("--method", "--objective"):
             text = self.fedgrab("run", flag, "help")
-            for name in ("fedavg", "fedgrab", "fedgrab-published", "fedgrab-paper", "central", "softmax", "sgb"):
-                self.assertRegex(text, rf"(?m)^  {name} +\w")
+            for name in ("fedavg", "fedgrab", "fedgrab-published", "fedgrab-paper", "central", "softmax", "sgb", "dpa", "scaffold",
+                         "nova", "momentum", "tau-norm"):
+                self.assertRegex(text, rf"(?m)^  {name} +\S")
 
     def test_version(self):
         text = self.fedgrab("version")
@@ -71,8 +72,15 @@ class Parameters(Case):
 
     def test_every_group(self):
         groups = {key.split(".")[0] for key in self.declared()}
-        self.assertEqual({"data", "longtail", "partition", "model", "train", "method", "objective", "engine", "eval",
-                          "record", "checkpoint"}, groups - {"prior"})
+        self.assertEqual({"data", "longtail", "partition", "model", "train", "method", "objective", "prior", "head", "client",
+                          "server", "posthoc", "engine", "eval", "record", "checkpoint"}, groups)
+
+    def test_values_of_a_method(self):
+        text = self.fedgrab("params", "--method", "fedgrab")
+        for value in ("objective.name = sgb", "prior.source = dpa", "head.init = etf"):
+            self.assertIn(value, text)
+        self.assertIn("defaults", self.fedgrab("params", "--method", "fedavg"))
+        self.assertIn("did you mean fedgrab?", self.fedgrab("params", "--method", "fedgarb", code=2))
 
     def test_filter(self):
         text = self.fedgrab("params", "checkpoint")
@@ -250,30 +258,33 @@ class Models(Case):
     def test_eval_of_models_with_heads_of_their_own(self):
         for method in ("fedetf", "ldam", "creff", "fedloge", "tau-norm", "dpa-shift", "fedgrab"):
             with self.subTest(method):
-                train(self.folder, "--out", method, "--method", method, "--rounds", 2, "--set", "method.fedloge.steps=5")
+                train(self.folder, "--out", method, "--method", method, "--rounds", 2, "--set", "head.steps=5")
                 found = json.loads(self.fedgrab("eval", method, "--json"))
                 record = metrics(self.folder / method)[-1]
                 self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
                 self.fedgrab("export", method, "-o", f"{method}.pt")
 
-    def test_eval_hands_a_checkpoint_out_as_another_method_would(self):
-        for run, change in (("fedavg", "method.name=tau-norm"), ("fedavg", "method.name=dpa-shift"),
-                            ("fedgrab", "method.fedgrab.shift=0")):
-            with self.subTest(change):
-                train(self.folder, "--out", f"{run} {change}", "--rounds", 2, "--set", f"method.name={run}")
-                train(self.folder, "--out", change, "--rounds", 2, "--set", change)
-                found = json.loads(self.fedgrab("eval", f"{run} {change}", "--set", change, "--json"))
-                record = metrics(self.folder / change)[-1]
+    def test_eval_deploys_a_checkpoint_with_another_classifier(self):
+        train(self.folder, "--out", "fedavg", "--rounds", 2, "--method", "fedavg")
+        for method, changes in (("tau-norm", ["posthoc.kind=tau-norm"]),
+                                ("dpa-shift", ["posthoc.kind=logit-adjustment", "prior.source=dpa", "prior.dpa.head=classifier"])):
+            with self.subTest(method):
+                train(self.folder, "--out", method, "--rounds", 2, "--method", method)
+                changed = [word for change in changes for word in ("--set", change)]
+                found = json.loads(self.fedgrab("eval", "fedavg", "--json", *changed))
+                record = metrics(self.folder / method)[-1]
                 self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
                 self.assertEqual(record["test_loss"], found["loss"])
-                self.assertNotEqual(record["test_loss"], metrics(self.folder / f"{run} {change}")[-1]["test_loss"])
-                self.fedgrab("export", f"{run} {change}", "-o", "changed.safetensors", "--format", "safetensors", "--set", change)
+                self.assertNotEqual(record["test_loss"], metrics(self.folder / "fedavg")[-1]["test_loss"])
+                self.fedgrab("export", "fedavg", "-o", "changed.safetensors", "--format", "safetensors", *changed)
                 self.assertEqual(found, json.loads(self.fedgrab("eval", "changed.safetensors", "--json")))
-        refused = self.fedgrab("eval", "method.fedgrab.shift=0/model.safetensors", "--set", change, code=4)
-        self.assertIn("holds no more than the model that was handed out", refused)
-        refused = self.fedgrab("eval", change, "--set", "method.name=fedgrab-paper", code=2)
-        self.assertIn("preset", refused)
-        self.assertIn("parameters of the method", self.fedgrab("export", change, "-o", "x.pt", "--set", "data.size=8", code=2))
+        refused = self.fedgrab("eval", "fedavg/model.safetensors", "--set", "posthoc.kind=tau-norm", code=4)
+        self.assertIn("holds the deployed model alone", refused)
+        for command in (["eval", "fedavg"], ["export", "fedavg", "-o", "x.pt"]):
+            for change in ("method=tau-norm", "method.name=tau-norm", "objective.name=ldam", "server.optimizer=adam"):
+                self.assertIn("cannot be changed after training", self.fedgrab(*command, "--set", change, code=2))
+        self.assertIn("posthoc.* and prior.*", self.fedgrab("export", "fedavg", "-o", "x.pt", "--set", "data.size=8", code=2))
+        self.assertFalse((self.folder / "x.pt").exists())
 
     def test_eval_from_another_folder(self):
         there = self.fedgrab("eval", "resnet8", "--json", folder=self.runs)

@@ -18,7 +18,7 @@ class Determinism(Case):
     def test_fedavg(self):
         self.check("--method", "fedavg")
 
-    def test_fedgrab_keeps_the_memory_of_its_balancers(self):
+    def test_fedgrab_keeps_the_state_of_its_balancers(self):
         self.check("--method", "fedgrab", "--rounds", "6")
 
     def test_batch_normalisation_and_partial_participation(self):

@@ -47,7 +47,9 @@ class Usage(Errors):
         self.refuse(USAGE, ["params", "zzz"], "zzz")
         self.refuse(USAGE, ["sweep"], "[sweep]")
         self.refuse(USAGE, ["sweep", "missing.toml"], "missing.toml")
-        self.refuse(USAGE, ["run", "--method", "creff", "--objective", "ldam"], "objective.name", "cosine")
+        self.refuse(USAGE, ["run", "--method", "creff", "--objective", "ldam"], "posthoc.kind", "objective.name", "cosine")
+        self.refuse(USAGE, ["run", "--method", "feddyn", "--set", "server.optimizer=adam"], "client.algorithm", "server.optimizer=none")
+        self.refuse(USAGE, ["run", "--method", "fedavg", "--set", "posthoc.kind=logit-adjustment"], "posthoc.kind", "prior.source")
 
     def test_unknown_key_names_the_nearest(self):
         self.refuse_run(USAGE, ["--set", "train.momentun=0.9"], "train.momentun: unknown parameter", "train.momentum?")
@@ -69,6 +71,19 @@ class Usage(Errors):
         self.refuse_run(USAGE, ["--data", "cifar11"], "data.name", "cifar11", "cifar10")
         self.refuse_run(USAGE, ["--method", "fedavg", "--objective", "sotfmax"], "objective.name", "sotfmax", "did you mean softmax?")
         self.refuse_run(USAGE, ["--method", "fedgrab", "--objective", "sotfmax"], "objective.name", "sotfmax")
+
+    def test_parameters_of_version_0_1(self):
+        """They still work for the method they belong to: one warning names what they are now."""
+        old = ["--method", "fedavgm", "--rounds", 1, "--quiet"]
+        done = start("run", *TINY, *old, "--out", "old", "--set", "method.fedavgm.beta=0.7", "method.fedprox.mu=0.5", folder=self.folder)
+        _, err = done.communicate()
+        self.assertEqual(0, done.returncode, err)
+        self.assertEqual(1, len(err.splitlines()), err)
+        for part in ("warning", "method.fedavgm.beta=0.7 is now server.beta1=0.7", "method.fedprox.mu has no effect with --method fedavgm"):
+            self.assertIn(part, err)
+        self.fedgrab("run", *TINY, *old, "--out", "new", "--set", "server.beta1=0.7")
+        old, new = ((self.folder / out / "config.toml").read_text() for out in ("old", "new"))
+        self.assertEqual(new, old)
 
     def test_configuration_files(self):
         for text, *says in (("[train]\nrounds = \n", ".toml:2: "),
@@ -241,7 +256,7 @@ class Checkpoints(Errors):
             deleted = {key: value for key, value in card.items() if key != field}
             mistyped = card | {field: {"not": "this"}}
             for command, damaged in ((["eval"], mistyped), (["export", "-o", "x.pt"], deleted)):
-                if damaged is deleted and field in ("head_projected", "head_shift"):  # absent in old files
+                if damaged is deleted and field in ("head_projected", "head_offset", "head_shift"):  # absent in files of version 0.1
                     continue
                 header["__metadata__"]["fedgrab"] = json.dumps(damaged)
                 text = json.dumps(header).encode()
@@ -270,6 +285,14 @@ class Checkpoints(Errors):
         write_image_folder(self.folder / "data")
         self.refuse(CHECKPOINT, ["eval", "out", "--set", "data.name=folder", "--set", "data.path=data"], "10 classes")
 
+    def test_evaluating_on_classes_of_other_names(self):
+        write_image_folder(self.folder / "data")
+        shutil.rmtree(self.folder / "out")
+        train(self.folder, "--rounds", 1, "--clients", 2, "--data", "folder", "--data-path", "data", "--set", "data.size=16", "--out", "out")
+        self.fedgrab("eval", "out")
+        (self.folder / "data" / "red").rename(self.folder / "data" / "rosso")
+        self.refuse(CHECKPOINT, ["eval", "out"], "out", "other classes", "rosso", "red")
+
     def test_starting_from_another_model(self):
         model = self.runs / "resnet8" / "model.safetensors"
         shutil.rmtree(self.folder / "out")
@@ -279,6 +302,25 @@ class Checkpoints(Errors):
         (self.folder / "x.png").write_bytes(b"no image")
         self.refuse(DATA, ["predict", "out", "x.png"], "x.png")
         self.refuse(DATA, ["predict", "out", "nowhere.png"], "nowhere.png")
+
+
+class AddressSpace(Errors):
+    def test_under_a_low_limit_a_run_ends_or_says_why_not(self):
+        """OpenBLAS tries without end to get memory that a limit does not allow."""
+        outcomes = set()
+        for mebibytes in range(600, 2000, 100):
+            limit = mebibytes << 20
+            process = start("run", *TINY, "--rounds", 1, "--quiet", "--out", f"out{mebibytes}", folder=self.folder,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            _, err = process.communicate()
+            if process.returncode == 127:  # the system could not even load the libraries
+                continue
+            with self.subTest(mebibytes=mebibytes):
+                self.assertIn(process.returncode, (0, OTHER), err)
+                if process.returncode == OTHER:
+                    self.check_line(err, "memory: ")
+            outcomes.add(process.returncode)
+        self.assertEqual({0, OTHER}, outcomes)
 
 
 class Disk(Errors):

@@ -74,6 +74,19 @@ def tensors(path):
             for name, info in header.items()}, metadata
 
 
+def change_card(path, **fields):
+    """Other fields in the description of a model, and no checksum, as files of version 0.1 have none."""
+    data = path.read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    card = json.loads(header["__metadata__"]["fedgrab"]) | fields
+    header["__metadata__"] = {key: value for key, value in header["__metadata__"].items() if key != "fedgrab.crc32"}
+    header["__metadata__"]["fedgrab"] = json.dumps(card)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length:])
+
+
 def result(run):
     """All that a run computed, as text and bytes that can be compared, with the times dropped."""
     return {"metrics": [json.dumps(without_times(record)) for record in metrics(run)],

@@ -1,4 +1,5 @@
 """A run that is killed or interrupted at any moment and resumed ends as if nothing had happened."""
+import pathlib
 import random
 import re
 import shlex
@@ -7,8 +8,9 @@ import subprocess
 import time
 import unittest
 
-from harness import TINY, Case, half_written, metrics, new_folder, result, start
+from harness import TINY, Case, change_card, half_written, metrics, new_folder, result, start
 
+TREE = pathlib.Path(__file__).resolve().parents[2]
 KILLS = 20
 RUN = ["run", *TINY, "--rounds", "14", "--set", "checkpoint.every=2"]
 
@@ -102,6 +104,24 @@ class Interrupted(Case):
 
 
 class Resumed(Case):
+    def test_a_run_of_version_0_1_is_refused(self):
+        """As its settings say; the parts that trained it are no more. Evaluation reads it still."""
+        self.fedgrab(*RUN, "--method", "fedavg", "--rounds", "4", "--set", "checkpoint.every=2", "checkpoint.keep=2", "--out", "out")
+        record = (TREE / "tests" / "experiment" / "version-0.1" / "fedavg.toml").read_text()
+        out = self.folder / "out"
+        (out / "config.toml").write_text(record)
+        for file in ("checkpoints/round-000004.safetensors", "model.safetensors"):
+            change_card(out / file, config=record)
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        err = self.fedgrab("run", "--resume", "--out", "out", "--rounds", "6", code=4)
+        self.assertEqual(1, len(err.splitlines()), err)
+        for part in ("round-000004.safetensors", "version 0.1", "start a new run"):
+            self.assertIn(part, err)
+        self.assertNotIn("remove that file", err, "the older one is of version 0.1, too")
+        self.assertEqual(before, {path: path.read_bytes() for path in out.rglob("*") if path.is_file()})
+        self.assertIn("after round 4", self.fedgrab("eval", "out"))
+        self.fedgrab("eval", "out", "--set", "posthoc.kind=tau-norm")
+
     def test_more_rounds_continue_a_finished_run(self):
         self.fedgrab(*RUN, "--rounds", "3", "--out", "short")
         self.fedgrab("run", "--resume", "--out", "short", "--rounds", "5")

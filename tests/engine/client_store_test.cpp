@@ -24,7 +24,7 @@ TEST(ClientStore, KeepsClientsApart) {
   EXPECT_TRUE(store.read(2).empty());
 }
 
-TEST(ClientStore, HandsOutCopies) {
+TEST(ClientStore, GivesCopies) {
   ClientStore store;
   store.write(1, {{"sum", torch::ones({2})}});
   store.commit();
@@ -41,7 +41,7 @@ TEST(ClientStore, ForgetsAClientThatKeepsNothing) {
   EXPECT_TRUE(store.in_memory().empty());
 }
 
-TEST(ClientStore, ReplacesTheWholeMemory) {
+TEST(ClientStore, ReplacesTheWholeState) {
   ClientStore store;
   store.write(1, {{"old", torch::ones({2})}});
   store.commit();

@@ -2,24 +2,20 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/data/batch.h"
 #include "fedgrab/data/load.h"
 #include "fedgrab/engine/engine.h"
 #include "fedgrab/model/network.h"
-#include "method/fedgrab.h"
 #include "tests/data/scratch_folder.h"
+#include "tests/engine/compose.h"
 
 namespace fedgrab::cpu_engine_test {
-
-std::unique_ptr<Method> method_named(const std::string& name) {
-  Schema schema;
-  declare_methods(schema);
-  return find_method(name).make(Config(schema));
-}
 
 /// Random 4 x 4 images: so small that the last stage of a ResNet is one pixel.
 Dataset tiny_images(int64_t samples) {
@@ -42,11 +38,13 @@ struct World {
   std::shared_ptr<const Model> model;
   TrainParams train;
   State global;
-  std::unique_ptr<Method> method;
+  std::unique_ptr<Composition> method;
 
   World(Dataset set, Partition split, const std::string& network, const std::string& method_name)
-      : data(std::move(set)), partition(std::move(split)), method(method_named(method_name)) {
-    model = make_model(make_architecture(network, data.shape()), method->heads(), data.classes());
+      : data(std::move(set)),
+        partition(std::move(split)),
+        method(std::make_unique<Composition>(config_of(method_name))) {
+    model = method->model(make_architecture(network, data.shape()), data.classes());
     global = initial_state(model, 1);
     train.local_epochs = 2;
     train.batch = 3;
@@ -71,14 +69,15 @@ struct Outcome {
 };
 
 Outcome train_round(const World& world, const Federation& federation, int64_t workers,
-                    const std::vector<int64_t>& clients, ClientStore& store, const Method& method, int64_t round = 1,
-                    bool evaluate = false) {
-  const auto engine = make_engine({.device = "cpu", .workers = workers}, federation);
+                    const std::vector<int64_t>& clients, ClientStore& store, int64_t round = 1, bool evaluate = false) {
+  const auto engine = make_engine({.device = Device::cpu, .workers = workers}, federation);
+  const TensorMap server;
+  const auto context =
+      world.method->begin_round(round, 1, clients, sizes_of(world.partition, clients), 4, world.global, server);
   Sums sums;
   Outcome outcome;
   outcome.reports = engine->train(
-      {.round = round, .clients = clients, .global = world.global, .method = method, .evaluate_clients = evaluate},
-      sums, store);
+      {.round = context, .method = *world.method, .clients = clients, .evaluate_clients = evaluate}, sums, store);
   store.commit();
   outcome.state = sums["state"];
   return outcome;
@@ -87,7 +86,7 @@ Outcome train_round(const World& world, const Federation& federation, int64_t wo
 Outcome train_round(const World& world, const std::vector<int64_t>& clients, int64_t round = 1, bool evaluate = false) {
   ClientStore store;
   const auto federation = world.federation();
-  return train_round(world, federation, 1, clients, store, *world.method, round, evaluate);
+  return train_round(world, federation, 1, clients, store, round, evaluate);
 }
 
 bool same_bits(const TensorMap& a, const TensorMap& b) {
@@ -163,7 +162,7 @@ TEST(CpuEngine, RoundsDiffer) {  // in shuffling and augmentation
 
 TEST(CpuEngine, TheScheduleSetsTheRateOfTheRound) {
   World world = shapes_world();
-  world.train.schedule = "step";
+  world.train.schedule = Schedule::step;
   world.train.lr_milestones = {1};
   world.train.lr_decay = 1e-6;
   const auto moved = [&](int64_t round) {
@@ -179,7 +178,7 @@ TEST(CpuEngine, TestsClientsWhereAsked) {
   world.train.lr = 0;  // every client's model is the global one
   const auto federation = world.federation();
   const auto predictions =
-      make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
+      make_engine({.device = Device::cpu, .workers = 1}, federation)->predict(world.global, world.data.test);
   std::vector<double> right(10);
   for (size_t i = 0; i < predictions.classes.size(); ++i)
     if (predictions.classes[i] == world.data.test.labels[i]) right[static_cast<size_t>(world.data.test.labels[i])] += 1;
@@ -193,7 +192,7 @@ TEST(CpuEngine, TestsClientsWhereAsked) {
 class WorkerCounts : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Methods, WorkerCounts, testing::Values("fedavg", "fedgrab"));
 
-TEST_P(WorkerCounts, LeaveNoTraceInSumsReportsAndMemory) {
+TEST_P(WorkerCounts, LeaveNoTraceInSumsReportsAndState) {
   const World world = shapes_world(GetParam());
   const auto federation = world.federation();
   const std::vector<int64_t> clients{0, 1, 2, 3};
@@ -201,8 +200,8 @@ TEST_P(WorkerCounts, LeaveNoTraceInSumsReportsAndMemory) {
   std::vector<TensorMap> memories;
   for (const int64_t workers : {1, 2, 3}) {
     ClientStore store;
-    train_round(world, federation, workers, clients, store, *world.method, 1);
-    outcomes.push_back(train_round(world, federation, workers, clients, store, *world.method, 2));
+    train_round(world, federation, workers, clients, store, 1);
+    outcomes.push_back(train_round(world, federation, workers, clients, store, 2));
     memories.push_back(store.in_memory());
   }
   for (size_t i = 1; i < outcomes.size(); ++i) {
@@ -225,10 +224,10 @@ TEST(CpuEngine, PredictsTheSameWithAnyNumberOfWorkers) {
   world.data.test = make_shapes(1, 52, 2).test;  // 520 images: more than two batches, the last one partial
   const auto federation = world.federation();
   const auto expected =
-      make_engine({.device = "cpu", .workers = 1}, federation)->predict(world.global, world.data.test);
+      make_engine({.device = Device::cpu, .workers = 1}, federation)->predict(world.global, world.data.test);
   for (const int64_t workers : {2, 3}) {
     const auto predictions =
-        make_engine({.device = "cpu", .workers = workers}, federation)->predict(world.global, world.data.test);
+        make_engine({.device = Device::cpu, .workers = workers}, federation)->predict(world.global, world.data.test);
     EXPECT_EQ(predictions.classes, expected.classes);
     EXPECT_EQ(predictions.loss(), expected.loss());
   }
@@ -252,12 +251,12 @@ TEST(CpuEngine, PredictsTheSameWithAnyNumberOfWorkers) {
 TEST(CpuEngine, AnswersAsTheModelItIsGivenAndNotAsTheOneItTrains) {
   const World world = shapes_world();
   const auto federation = world.federation();
-  auto handed_out = std::make_shared<Model>(*world.model);
-  auto& shift = handed_out->heads.front().shift;
+  auto deployed = std::make_shared<Model>(*world.model);
+  auto& shift = deployed->heads.front().shift;
   shift.assign(static_cast<size_t>(world.data.classes()), 0);
-  shift.back() = 10;  // times the lead of a clear answer
-  const State favours_the_last{handed_out, world.global.flat};
-  const auto engine = make_engine({.device = "cpu", .workers = 2}, federation);
+  shift.back() = 10;  // times the distance of one class alone from the others
+  const State favours_the_last{deployed, world.global.flat};
+  const auto engine = make_engine({.device = Device::cpu, .workers = 2}, federation);
   for (const auto answer : engine->predict(favours_the_last, world.data.test).classes)
     EXPECT_EQ(answer, world.data.classes() - 1);
 }
@@ -265,78 +264,91 @@ TEST(CpuEngine, AnswersAsTheModelItIsGivenAndNotAsTheOneItTrains) {
 TEST(CpuEngine, PredictingBetweenRoundsChangesNothing) {
   const World world = shapes_world();
   const auto federation = world.federation();
-  const auto engine = make_engine({.device = "cpu", .workers = 1}, federation);
+  const auto engine = make_engine({.device = Device::cpu, .workers = 1}, federation);
   ClientStore store;
   const std::vector<int64_t> clients{0};
   engine->predict(initial_state(world.model, 99), world.data.test);
+  const TensorMap server;
+  const auto context = world.method->begin_round(1, 1, clients, {7}, 4, world.global, server);
   Sums sums;
-  engine->train({.round = 1, .clients = clients, .global = world.global, .method = *world.method}, sums, store);
+  engine->train({.round = context, .method = *world.method, .clients = clients}, sums, store);
   EXPECT_TRUE(torch::equal(sums["state"], train_round(world, {0}).state));
 }
 
-// --- Memory of clients ---
+// --- Client state ---
 
-TEST(CpuEngine, ClientsKeepTheirMemoryFromRoundToRound) {
+TEST(CpuEngine, ClientsKeepTheirStateFromRoundToRound) {
   const World world = shapes_world("fedgrab");
   const auto federation = world.federation();
   ClientStore store;
-  train_round(world, federation, 1, {0, 3}, store, *world.method, 1);
+  train_round(world, federation, 1, {0, 3}, store, 1);
   const auto after_one = store.in_memory();
   EXPECT_FALSE(store.read(0).empty());
   EXPECT_TRUE(store.read(1).empty());  // did not take part
-  train_round(world, federation, 1, {0}, store, *world.method, 2);
+  train_round(world, federation, 1, {0}, store, 2);
   EXPECT_TRUE((store.read(0).at("sgb.positive") >= after_one.at("client/0/sgb.positive")).all().item<bool>());
   EXPECT_FALSE(torch::equal(store.read(0).at("sgb.positive"), after_one.at("client/0/sgb.positive")));
   EXPECT_TRUE(torch::equal(store.read(3).at("sgb.positive"), after_one.at("client/3/sgb.positive")));
 }
 
-/// Fed-GraB that comes to grief when the last of its clients, the smallest, is done.
-class Failing : public FedGrab {
- public:
-  explicit Failing(void (*act)()) : FedGrab({}, {}), act_(act) {}
-  std::vector<Contribution> contribute(const ClientView& view, const LocalResult& result) const override {
-    if (view.client == 2) act_();
-    return FedGrab::contribute(view, result);
-  }
+TensorMap copy_of(const TensorMap& tensors) {
+  TensorMap copies;
+  for (const auto& [name, tensor] : tensors) copies.emplace(name, tensor.clone());
+  return copies;
+}
 
- private:
-  void (*act_)();
-};
-
-TEST(CpuEngine, AFailedRoundLeavesTheMemoryOfItsClientsAlone) {
+TEST(CpuEngine, AFailedRoundLeavesTheStateOfItsClientsAlone) {
   const World world = shapes_world("fedgrab");
   const auto federation = world.federation();
-  const Failing failing([] { throw std::runtime_error("the cable"); });
   for (const int64_t workers : {1, 2}) {
     ClientStore store;
-    train_round(world, federation, workers, {0, 1, 2, 3}, store, *world.method, 1);
-    TensorMap copies;
-    for (const auto& [name, tensor] : store.in_memory()) copies.emplace(name, tensor.clone());
-    EXPECT_THROW(train_round(world, federation, workers, {0, 1, 2, 3}, store, failing, 2), std::runtime_error);
+    train_round(world, federation, workers, {0, 1, 2, 3}, store, 1);
+    // The last client to train, the smallest, has a state that belongs to another number of classes.
+    auto damaged = store.read(2);
+    damaged["sgb.positive"] = torch::zeros({3});
+    store.write(2, damaged);
+    store.commit();
+    const auto before = copy_of(store.in_memory());
+    EXPECT_THROW(train_round(world, federation, workers, {0, 1, 2, 3}, store, 2), std::exception);
     store.discard();
-    EXPECT_TRUE(same_bits(store.in_memory(), copies));
+    EXPECT_TRUE(same_bits(store.in_memory(), before));
   }
 }
 
-TEST(CpuEngineDeathTest, AnInterruptedRoundLeavesTheMemoryOfItsClientsAlone) {
+TEST(CpuEngineDeathTest, AnInterruptedRoundLeavesTheStateOfItsClientsAlone) {
   // The signal's flag stays up for good, so this runs in a process of its own.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto interrupted_round = [] {
     catch_interrupts();
     const World world = shapes_world("fedgrab");
     const auto federation = world.federation();
-    const Failing failing([] { std::raise(SIGTERM); });
-    ClientStore store;
-    train_round(world, federation, 1, {0, 1, 2, 3}, store, *world.method, 1);
-    TensorMap copies;
-    for (const auto& [name, tensor] : store.in_memory()) copies.emplace(name, tensor.clone());
+    const ScratchFolder scratch;
+    const std::filesystem::path folder = scratch.path("clients");
+    ClientStore store(folder, 0);  // a file per client
+    train_round(world, federation, 1, {0, 1, 2, 3}, store, 1);
+    std::vector<TensorMap> before;
+    for (const int64_t client : {0, 1, 2, 3}) before.push_back(copy_of(store.read(client)));
+    const auto files = [&] {
+      return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+    };
+    // When the first client of the second round has left its file, many are still to come.
+    std::thread([&files, first = files()] {
+      while (files() == first) std::this_thread::yield();
+      std::raise(SIGTERM);
+    }).detach();
+    std::vector<int64_t> clients{0, 1, 2};
+    clients.resize(500, 3);
+    int code = 2;
     try {
-      // Client 2 comes up twice: after the first time the flag is up.
-      train_round(world, federation, 1, {0, 1, 2, 2}, store, failing, 2);
+      train_round(world, federation, 1, clients, store, 2);
     } catch (const Interrupted&) {
       store.discard();
-      std::exit(same_bits(store.in_memory(), copies) ? 130 : 1);
+      code = 130;
+      for (size_t k = 0; k < before.size(); ++k)
+        if (!same_bits(store.read(static_cast<int64_t>(k)), before[k])) code = 1;
     }
+    std::filesystem::remove_all(scratch.path());
+    std::_Exit(code);
   };
   EXPECT_EXIT(interrupted_round(), testing::ExitedWithCode(130), "");
 }
@@ -382,8 +394,8 @@ TEST(CpuEngine, NamesRoundClientAndStepWhereOnlyTheLastStepBreaksTheWeights) {
 TEST(CpuEngine, SaysWhatItIs) {
   const World world = shapes_world();
   const auto federation = world.federation();
-  EXPECT_EQ(make_engine({.device = "cpu", .workers = 1}, federation)->describe(), "cpu, 1 worker");
-  EXPECT_EQ(make_engine({.device = "cpu", .workers = 3}, federation)->describe(), "cpu, 3 workers");
+  EXPECT_EQ(make_engine({.device = Device::cpu, .workers = 1}, federation)->describe(), "cpu, 1 worker");
+  EXPECT_EQ(make_engine({.device = Device::cpu, .workers = 3}, federation)->describe(), "cpu, 3 workers");
 }
 
 }  // namespace fedgrab::cpu_engine_test

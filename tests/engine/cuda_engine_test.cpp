@@ -7,51 +7,35 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/data/load.h"
 #include "fedgrab/engine/engine.h"
+#include "tests/engine/compose.h"
 
 namespace fedgrab::cuda_engine_test {
 
 struct Case {
   std::string name, model, method = "fedavg";
-  std::vector<std::pair<std::string, std::string>> settings;
+  PartSettings settings;
   double weight_decay = 0, clip = 0;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-/// FedAvg with the terms of the local gradient that other methods use.
-class WithTerms : public Method {
- public:
-  using Method::Method;
-  ClientRule client_rule(const ClientView& view) const override {
-    auto rule = Method::client_rule(view);
-    rule.proximal = 0.5;
-    rule.correction = torch::full_like(view.global.flat, 1e-3 * static_cast<double>(view.client + 1));
-    rule.class_weights = torch::linspace(0.5, 2, static_cast<int64_t>(view.counts.size()));
-    return rule;
-  }
-};
-
-std::unique_ptr<Method> make_method(const Case& c) {
-  Schema schema;
-  declare_methods(schema);
-  Config config(schema);
-  for (const auto& [key, value] : c.settings)
-    if (!key.starts_with("train.")) config.set_text(key, value);
-  if (c.method == "terms") return std::make_unique<WithTerms>(chosen_loss(config));
-  auto method = find_method(c.method).make(config);
-  if (method->wants_counts()) method->learn_counts(std::vector<int64_t>{50, 40, 30, 20, 10, 9, 8, 7, 6, 5});
-  return method;
-}
+/// Proximal term, correction and weights of samples at once. The correction is −feddyn.pull.
+const PartSettings all_terms{
+    {"client.algorithm", "dyn"}, {"client.dyn.alpha", "0.5"}, {"objective.reweight", "importance"}};
 
 struct World {
   Dataset data = make_shapes(20, 10, 1);
   Partition partition;
-  std::shared_ptr<const Method> method;
+  std::shared_ptr<Composition> method;
   std::shared_ptr<const Model> model;
   State global;
   TrainParams train{.local_epochs = 2, .batch = 10, .lr = 0.005, .momentum = 0.5};
+  TensorMap client_state;  // before the first round, as a checkpoint has it
 
   /// With a `margin`, the model sees less of the images than is stored.
-  World(const Case& c, const std::vector<size_t>& sizes, int64_t margin = 0) : method(make_method(c)) {
+  World(const Case& c, const std::vector<size_t>& sizes, int64_t margin = 0) {
+    const Config config = config_of(c.method, c.settings);
+    method = std::make_shared<Composition>(config);
+    if (method->needs().global_counts) method->learn_counts(std::vector<int64_t>{50, 40, 30, 20, 10, 9, 8, 7, 6, 5});
     data.augmentation = {crop(4), flip()};
     for (Split* split : {&data.train, &data.test}) {
       split->images.shape.height -= 2 * margin;
@@ -63,11 +47,15 @@ struct World {
       partition.emplace_back(size);
       for (auto& sample : partition.back()) sample = (next++ * 37) % data.train.count();
     }
-    model = make_model(make_architecture(c.model, data.shape()), method->heads(), data.classes());
+    model = method->model(make_architecture(c.model, data.shape()), data.classes());
     global = initial_state(model, 1);
     method->initialise(global, 1);
-    for (const auto& [key, value] : c.settings)
-      if (key == "train.sampling") train.sampling = value;
+    train.sampling = config.read<TrainParams>("train").sampling;
+    train.decay_norms = config.read<TrainParams>("train").decay_norms;
+    if (c.settings == all_terms)
+      for (size_t k = 0; k < sizes.size(); ++k)
+        client_state.emplace("client/" + std::to_string(k) + "/feddyn.pull",
+                             torch::full_like(global.flat, -1e-3 * static_cast<double>(k + 1)));
     train.weight_decay = c.weight_decay;
     train.clip = c.clip;
   }
@@ -76,28 +64,43 @@ struct World {
 struct Outcome {
   torch::Tensor update;
   std::vector<ClientReport> reports;
-  TensorMap memories;
+  TensorMap client_state;
   State global;
 };
+
+/// One round of all clients.
+std::vector<ClientReport> train_round(const World& world, Engine& engine, const RoundContext& round, Sums& sums,
+                                      ClientStore& store) {
+  return engine.train({.round = round, .method = *world.method, .clients = round.cohort}, sums, store);
+}
+
+RoundContext begin_round(const World& world, int64_t round, const State& global, const TensorMap& server) {
+  std::vector<int64_t> clients(world.partition.size());
+  std::iota(clients.begin(), clients.end(), 0);
+  const auto sizes = sizes_of(world.partition, clients);
+  return world.method->begin_round(round, 1, clients, sizes, static_cast<int64_t>(sizes.size()), global, server);
+}
 
 Outcome train(const World& world, const EngineParams& params, int64_t rounds = 1) {
   const Federation federation{world.data, world.partition, world.model, world.train};
   const auto engine = make_engine(params, federation);
-  std::vector<int64_t> clients(world.partition.size());
-  std::iota(clients.begin(), clients.end(), 0);
   State global = world.global.clone();
   ClientStore store;
+  store.restore(world.client_state, {}, "");
   Outcome outcome;
   TensorMap server;
   for (int64_t round = 1; round <= rounds; ++round) {
     Sums sums;
-    outcome.reports = engine->train(
-        {.round = round, .clients = clients, .global = global, .method = *world.method, .server = server}, sums, store);
+    const auto context = begin_round(world, round, global, server);
+    outcome.reports = train_round(world, *engine, context, sums, store);
     store.commit();
-    world.method->server_rule(global, sums, round, server);
+    TensorMap next = server;
+    State trained = world.method->aggregate(context, sums, next);
+    global = std::move(trained);
+    server = std::move(next);
   }
   outcome.update = global.flat - world.global.flat;
-  outcome.memories = store.in_memory();
+  outcome.client_state = store.in_memory();
   outcome.global = global;
   return outcome;
 }
@@ -123,7 +126,7 @@ double sensitivity(const World& world, const torch::Tensor& update) {
     World noisy = world;
     torch::manual_seed(seed);
     noisy.global.flat = world.global.flat * (1 + 1e-7 * torch::randn(world.global.flat.sizes()));
-    worst = std::max(worst, update_error(world, train(noisy, {.device = "cpu", .workers = 4}).update, update));
+    worst = std::max(worst, update_error(world, train(noisy, {.device = Device::cpu, .workers = 4}).update, update));
   }
   return worst;
 }
@@ -132,7 +135,7 @@ bool cuda_engine_there() {
   const World world(Case{"", "cnn"}, {1});
   const Federation federation{world.data, world.partition, world.model, world.train};
   try {
-    return make_engine({.device = "cuda"}, federation) != nullptr;
+    return make_engine({.device = Device::cuda}, federation) != nullptr;
   } catch (const Error&) {  // built without, or no device for it
     return false;
   }
@@ -143,17 +146,17 @@ bool cuda_engine_there() {
 void expect_first_step_of_cpu(const Case& c, const std::vector<size_t>& sizes = {10, 7, 1}) {
   World world(c, sizes);
   world.train.local_epochs = 1;
-  const auto cpu = train(world, {.device = "cpu", .workers = 4});
-  const auto cuda = train(world, {.device = "cuda", .precision = "fp32"});
+  const auto cpu = train(world, {.device = Device::cpu, .workers = 4});
+  const auto cuda = train(world, {.device = Device::cuda, .precision = Precision::fp32});
   EXPECT_LT(update_error(world, cuda.update, cpu.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)));
   for (size_t i = 0; i < cpu.reports.size(); ++i) {
     EXPECT_EQ(cuda.reports[i].steps, 1);
     EXPECT_EQ(cuda.reports[i].samples, cpu.reports[i].samples);
     EXPECT_NEAR(cuda.reports[i].loss, cpu.reports[i].loss, 1e-5);
   }
-  ASSERT_EQ(cuda.memories.size(), cpu.memories.size());
-  for (const auto& [name, memory] : cpu.memories)
-    EXPECT_TRUE(torch::allclose(cuda.memories.at(name), memory, 1e-4, 1e-6)) << name;
+  ASSERT_EQ(cuda.client_state.size(), cpu.client_state.size());
+  for (const auto& [name, state] : cpu.client_state)
+    EXPECT_TRUE(torch::allclose(cuda.client_state.at(name), state, 1e-4, 1e-6)) << name;
 }
 
 class CudaEngine : public testing::TestWithParam<Case> {
@@ -168,28 +171,32 @@ TEST_P(CudaEngine, FirstStepIsTheCpus) { expect_first_step_of_cpu(GetParam()); }
 TEST_P(CudaEngine, FollowsTheCpuForTwentySteps) {
   World world(GetParam(), {100});
   world.train.lr = 1e-3;
-  const auto cpu = train(world, {.device = "cpu", .workers = 4});
-  const auto cuda = train(world, {.device = "cuda", .precision = "fp32"});
+  const auto cpu = train(world, {.device = Device::cpu, .workers = 4});
+  const auto cuda = train(world, {.device = Device::cuda, .precision = Precision::fp32});
   EXPECT_EQ(cuda.reports.front().steps, 20);
   const double bound = std::max(1e-2, 3 * sensitivity(world, cpu.update));
   EXPECT_LT(update_error(world, cuda.update, cpu.update), bound);
   std::cout << GetParam().name << ": bound " << bound << ", update differs by "
             << update_error(world, cuda.update, cpu.update) << ", tf32 by "
-            << update_error(world, train(world, {.device = "cuda", .precision = "tf32"}).update, cpu.update)
+            << update_error(world, train(world, {.device = Device::cuda, .precision = Precision::tf32}).update,
+                            cpu.update)
             << ", bf16 by "
-            << update_error(world, train(world, {.device = "cuda", .precision = "bf16"}).update, cpu.update) << "\n";
+            << update_error(world, train(world, {.device = Device::cuda, .precision = Precision::bf16}).update,
+                            cpu.update)
+            << "\n";
 }
 
 TEST_P(CudaEngine, AnswersAsTheCpu) {
   const World world(GetParam(), {50});
-  const auto trained = train(world, {.device = "cpu", .workers = 4}).global;
+  const auto trained = train(world, {.device = Device::cpu, .workers = 4}).global;
   const Federation federation{world.data, world.partition, world.model, world.train};
-  auto shifted = std::make_shared<Model>(*world.model);  // as some methods hand it out
+  auto shifted = std::make_shared<Model>(*world.model);  // as some versions deployed it
   for (int64_t c = 0; c < world.data.classes(); ++c)
     shifted->heads.front().shift.push_back(0.1F * static_cast<float>(c));
   for (const State& model : {trained, State{shifted, trained.flat}}) {
-    const auto cpu = make_engine({.device = "cpu", .workers = 4}, federation)->predict(model, world.data.test);
-    const auto cuda = make_engine({.device = "cuda", .precision = "fp32"}, federation)->predict(model, world.data.test);
+    const auto cpu = make_engine({.device = Device::cpu, .workers = 4}, federation)->predict(model, world.data.test);
+    const auto cuda = make_engine({.device = Device::cuda, .precision = Precision::fp32}, federation)
+                          ->predict(model, world.data.test);
     EXPECT_EQ(cuda.classes, cpu.classes);
     EXPECT_NEAR(cuda.loss(), cpu.loss(), 1e-4 * cpu.loss());
   }
@@ -197,17 +204,17 @@ TEST_P(CudaEngine, AnswersAsTheCpu) {
 
 TEST_P(CudaEngine, GivesTheSameBitsTwice) {
   const World world(GetParam(), {50, 33, 9, 1});
-  const EngineParams params{.device = "cuda"};
+  const EngineParams params{.device = Device::cuda};
   EXPECT_TRUE(torch::equal(train(world, params, 2).update, train(world, params, 2).update));
 }
 
 TEST_P(CudaEngine, WavesChangeNothingButRounding) {
   World world(GetParam(), {10, 7, 5, 1});
   world.train.local_epochs = 1;
-  const auto one = train(world, {.device = "cuda", .precision = "fp32", .slots = 1});
-  const auto three = train(world, {.device = "cuda", .precision = "fp32", .slots = 3});
+  const auto one = train(world, {.device = Device::cuda, .precision = Precision::fp32, .slots = 1});
+  const auto three = train(world, {.device = Device::cuda, .precision = Precision::fp32, .slots = 3});
   // Other slots may be fastest with other tiles, which round otherwise.
-  const auto cpu = train(world, {.device = "cpu", .workers = 4});
+  const auto cpu = train(world, {.device = Device::cpu, .workers = 4});
   EXPECT_LT(update_error(world, three.update, one.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)));
 }
 
@@ -215,14 +222,12 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, CudaEngine,
     testing::Values(Case{"cnn", "cnn"}, Case{"resnet8", "resnet8"}, Case{"resnet18", "resnet18"},
                     Case{"pfl", "pfl-cnn"}, Case{"decay_and_clip", "cnn", "fedavg", {}, 1e-3, 0.5},
-                    Case{"terms", "resnet8", "terms"}, Case{"fedgrab", "cnn", "fedgrab"},
+                    Case{"spared_norms", "resnet8", "fedavg", {{"train.decay_norms", "false"}}, 0.5},
+                    Case{"spared_norms_clip", "resnet8", "fedavg", {{"train.decay_norms", "false"}}, 0.5, 0.5},
+                    Case{"terms", "resnet8", "fedavg", all_terms}, Case{"fedgrab", "cnn", "fedgrab"},
                     Case{"fedgrab_resnet18", "resnet18", "fedgrab"},
-                    Case{"fedgrab_follow", "cnn", "fedgrab", {{"method.fedgrab.head", "follow"}}},
-                    Case{"fedgrab_cosine",
-                         "cnn",
-                         "fedgrab",
-                         {{"method.fedgrab.head_kind", "cosine"}, {"method.fedgrab.head_scale", "8"}}},
-                    Case{"fedgrab_frozen_mean", "cnn", "fedgrab", {{"method.fedgrab.head", "frozen-mean"}}}),
+                    Case{"fedgrab_cosine", "cnn", "fedgrab", {{"head.kind", "cosine"}, {"head.scale", "8"}}},
+                    Case{"fedgrab_frozen_mean", "cnn", "fedgrab", {{"head.init", "client-mean"}}}),
     [](const auto& one) { return one.param.name; });
 
 /// Networks that take the CPU long.
@@ -244,9 +249,9 @@ TEST_P(CudaCohort, AnyNumberOfClients) {
     for (size_t i = 0; i < count; ++i) sizes[i] = i % 7 + 1;
     World world(GetParam(), sizes);
     world.train.local_epochs = 1;
-    const auto cpu = train(world, {.device = "cpu", .workers = 4});
+    const auto cpu = train(world, {.device = Device::cpu, .workers = 4});
     for (const int64_t slots : {40, 6}) {
-      const auto cuda = train(world, {.device = "cuda", .precision = "fp32", .slots = slots});
+      const auto cuda = train(world, {.device = Device::cuda, .precision = Precision::fp32, .slots = slots});
       EXPECT_LT(update_error(world, cuda.update, cpu.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)))
           << count << " clients, " << slots << " slots";
     }
@@ -258,14 +263,12 @@ TEST_P(CudaCohort, BatchLargerThanAnyClient) {
   World world(GetParam(), {9, 4});
   world.train.batch = 100000;
   world.train.local_epochs = 1;
-  const auto cpu = train(world, {.device = "cpu", .workers = 4});
-  const auto cuda = train(world, {.device = "cuda", .precision = "fp32"});
+  const auto cpu = train(world, {.device = Device::cpu, .workers = 4});
+  const auto cuda = train(world, {.device = Device::cuda, .precision = Precision::fp32});
   EXPECT_LT(update_error(world, cuda.update, cpu.update), std::max(1e-4, 3 * sensitivity(world, cpu.update)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cohorts, CudaCohort,
-                         testing::Values(Case{"fedavg", "cnn"}, Case{"fedgrab", "cnn", "fedgrab"},
-                                         Case{"warm_up", "cnn", "fedgrab", {{"method.fedgrab.warmup_rounds", "1"}}}),
+INSTANTIATE_TEST_SUITE_P(Cohorts, CudaCohort, testing::Values(Case{"fedavg", "cnn"}, Case{"fedgrab", "cnn", "fedgrab"}),
                          [](const auto& one) { return one.param.name; });
 
 class CudaStreaming : public CudaEngine {};
@@ -275,9 +278,9 @@ class CudaStreaming : public CudaEngine {};
 TEST_P(CudaStreaming, GivesTheBitsOfResidentImages) {
   World world(GetParam(), {97, 60, 33, 9, 1});
   world.train.batch = 4;
-  const EngineParams params{.device = "cuda", .slots = 3, .groups = 2};
+  const EngineParams params{.device = Device::cuda, .slots = 3, .groups = 2};
   EngineParams streamed = params;
-  streamed.data = "streamed";
+  streamed.data = DeviceData::streamed;
   const auto there = train(world, params, 2), fed = train(world, streamed, 2);
   EXPECT_TRUE(torch::equal(fed.update, there.update));
   const Federation federation{world.data, world.partition, world.model, world.train};
@@ -309,16 +312,16 @@ TEST_P(CudaCrops, AreTheCpus) {
   world.data.augmentation = GetParam().augmentation;
   world.train.batch = 100;
   world.train.local_epochs = 1;
-  const auto cpu = train(world, {.device = "cpu"});
-  const EngineParams resident{.device = "cuda", .precision = "fp32"};
+  const auto cpu = train(world, {.device = Device::cpu});
+  const EngineParams resident{.device = Device::cuda, .precision = Precision::fp32};
   EngineParams streamed = resident;
-  streamed.data = "streamed";
+  streamed.data = DeviceData::streamed;
   const Federation federation{world.data, world.partition, world.model, world.train};
-  const auto expected = make_engine({.device = "cpu"}, federation)->predict(cpu.global, world.data.test);
+  const auto expected = make_engine({.device = Device::cpu}, federation)->predict(cpu.global, world.data.test);
   for (const auto& params : {resident, streamed}) {
-    EXPECT_LT(update_error(world, train(world, params).update, cpu.update), 1e-3) << params.data;
+    EXPECT_LT(update_error(world, train(world, params).update, cpu.update), 1e-3) << name_of(params.data);
     const auto answers = make_engine(params, federation)->predict(cpu.global, world.data.test);
-    EXPECT_NEAR(answers.loss(), expected.loss(), 1e-5) << params.data;
+    EXPECT_NEAR(answers.loss(), expected.loss(), 1e-5) << name_of(params.data);
   }
 }
 
@@ -335,8 +338,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(CudaCohort, AnyTilesGiveTheSame) {
   World world(GetParam(), {10, 7});
   world.train.local_epochs = 1;
-  const auto usual = train(world, {.device = "cuda", .precision = "fp32", .deterministic = true});
-  const auto fastest = train(world, {.device = "cuda", .precision = "fp32"});
+  const auto usual = train(world, {.device = Device::cuda, .precision = Precision::fp32, .deterministic = true});
+  const auto fastest = train(world, {.device = Device::cuda, .precision = Precision::fp32});
   EXPECT_LT(update_error(world, fastest.update, usual.update), 1e-4);
 }
 
@@ -348,32 +351,34 @@ class CudaMethods : public CudaEngine {
 /// Two rounds, so that what clients and server keep from the first is used in the second.
 TEST_P(CudaMethods, FollowTheCpu) {
   const World tried = world();
-  const auto cpu = train(tried, {.device = "cpu", .workers = 4}, 2);
-  const auto cuda = train(tried, {.device = "cuda", .precision = "fp32"}, 2);
+  const auto cpu = train(tried, {.device = Device::cpu, .workers = 4}, 2);
+  const auto cuda = train(tried, {.device = Device::cuda, .precision = Precision::fp32}, 2);
   World noisy = tried;
   noisy.global.flat = tried.global.flat * (1 + 1e-7 * torch::randn(tried.global.flat.sizes()));
-  const double noise = update_error(tried, train(noisy, {.device = "cpu", .workers = 4}, 2).update, cpu.update);
+  const double noise = update_error(tried, train(noisy, {.device = Device::cpu, .workers = 4}, 2).update, cpu.update);
   EXPECT_LT(update_error(tried, cuda.update, cpu.update), std::max(1e-3, 5 * noise));
-  ASSERT_EQ(cuda.memories.size(), cpu.memories.size());
-  for (const auto& [name, memory] : cpu.memories) EXPECT_LT(relative(cuda.memories.at(name), memory), 1e-2) << name;
+  ASSERT_EQ(cuda.client_state.size(), cpu.client_state.size());
+  for (const auto& [name, state] : cpu.client_state)
+    EXPECT_LT(relative(cuda.client_state.at(name), state), 1e-2) << name;
   for (size_t i = 0; i < cpu.reports.size(); ++i) EXPECT_EQ(cuda.reports[i].bytes_up, cpu.reports[i].bytes_up);
 }
 
 TEST_P(CudaMethods, GiveTheSameBitsTwice) {
   const World tried = world();
-  EXPECT_TRUE(torch::equal(train(tried, {.device = "cuda"}, 2).update, train(tried, {.device = "cuda"}, 2).update));
+  EXPECT_TRUE(
+      torch::equal(train(tried, {.device = Device::cuda}, 2).update, train(tried, {.device = Device::cuda}, 2).update));
 }
 
 std::vector<Case> every_method() {
   std::vector<Case> cases;
-  for (const auto& entry : methods()) cases.push_back({entry.name, "cnn", entry.name, entry.preset});
-  // A head that learns in the first round and rests in the second, and one that learns by another rule than its
-  // backbone.
-  cases.push_back({"warm_up", "cnn", "fedgrab", {{"method.fedgrab.warmup_rounds", "1"}}});
-  cases.push_back({"plain_head",
+  for (const auto& preset : presets()) cases.push_back({preset.name, "cnn", preset.name});
+  // Parts that no preset puts together.
+  cases.push_back({"trained_head", "cnn", "fedgrab", {{"head.frozen", "false"}, {"head.init", "random"}}});
+  cases.push_back({"local_gate", "cnn", "fedgrab", {{"prior.source", "none"}, {"objective.sgb.gate", "local"}}});
+  cases.push_back({"scaffold_sgb_adam",
                    "cnn",
-                   "fedgrab",
-                   {{"method.fedgrab.head", "trained"}, {"method.fedgrab.head_gradient", "plain"}}});
+                   "scaffold",
+                   {{"objective.name", "sgb"}, {"prior.source", "bias-probe"}, {"server.optimizer", "adam"}}});
   for (auto& one : cases) std::replace(one.name.begin(), one.name.end(), '-', '_');
   return cases;
 }
@@ -385,7 +390,7 @@ TEST(CudaEngineMemory, TooLittleIsAnErrorThatSaysHowMuch) {
   if (!cuda_engine_there()) GTEST_SKIP() << "no CUDA device, or built without";
   const World world(Case{"", "resnet18"}, {10});
   const Federation federation{world.data, world.partition, world.model, world.train};
-  EXPECT_THROW(make_engine({.device = "cuda", .memory = 0.01}, federation), std::runtime_error);
+  EXPECT_THROW(make_engine({.device = Device::cuda, .memory = 0.01}, federation), std::runtime_error);
 }
 
 /// Memory that somebody else takes between the plan and the training.
@@ -395,23 +400,22 @@ TEST(CudaEngineMemory, GoesOnWithFewerSlotsWhenItRunsOut) {
   world.train.local_epochs = 1;
   const Federation federation{world.data, world.partition, world.model, world.train};
   const auto train_beside = [&](bool deterministic) {
-    const auto engine = make_engine({.device = "cuda", .slots = 16, .deterministic = deterministic}, federation);
+    const auto engine = make_engine({.device = Device::cuda, .slots = 16, .deterministic = deterministic}, federation);
     std::vector<torch::Tensor> taken;
     try {
       for (;;) taken.push_back(torch::empty({int64_t{1} << 29}, torch::dtype(torch::kByte).device(torch::kCUDA)));
     } catch (const c10::Error&) {  // full: one client needs some 0.2 GiB
       taken.resize(taken.size() - 3);
     }
-    std::vector<int64_t> clients(16);
-    std::iota(clients.begin(), clients.end(), 0);
     Sums sums;
     ClientStore store;
-    engine->train({.round = 1, .clients = clients, .global = world.global, .method = *world.method}, sums, store);
+    const TensorMap server;
+    train_round(world, *engine, begin_round(world, 1, world.global, server), sums, store);
     return std::pair(sums["state"], engine->describe());
   };
   const auto [state, device] = train_beside(false);
   EXPECT_EQ(device.find("16 slots"), std::string::npos) << device;
-  const auto free = train(world, {.device = "cuda"});
+  const auto free = train(world, {.device = Device::cuda});
   EXPECT_LT(relative(state, free.global.flat), 1e-2);
   EXPECT_THROW(train_beside(true), Error);
 }
@@ -422,12 +426,11 @@ TEST(CudaEngineMemory, DoesNotGrowWithClients) {
   for (const size_t clients : {8, 80}) {
     World world(Case{"", "resnet8"}, std::vector<size_t>(clients, 800 / clients));
     const Federation federation{world.data, world.partition, world.model, world.train};
-    const auto engine = make_engine({.device = "cuda", .slots = 8}, federation);
-    std::vector<int64_t> all(clients);
-    std::iota(all.begin(), all.end(), 0);
+    const auto engine = make_engine({.device = Device::cuda, .slots = 8}, federation);
     Sums sums;
     ClientStore store;
-    engine->train({.round = 1, .clients = all, .global = world.global, .method = *world.method}, sums, store);
+    const TensorMap server;
+    train_round(world, *engine, begin_round(world, 1, world.global, server), sums, store);
     peaks.push_back(engine->peak_device_bytes());
   }
   EXPECT_LE(static_cast<double>(peaks[1]), 1.05 * static_cast<double>(peaks[0]));

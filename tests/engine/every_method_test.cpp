@@ -1,5 +1,5 @@
-/// Every method on the plain engine: that it trains, that a checkpoint holds all it knows, and what only shows in
-/// training.
+/// Every preset on the CPU engine: that it trains and is deployed, that a checkpoint holds all of its state, and what
+/// only shows in training.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,12 +10,11 @@
 #include "fedgrab/engine/engine.h"
 #include "fedgrab/model/network.h"
 #include "fedgrab/model/safetensors.h"
-#include "method/creff.h"
+#include "method/posthoc/creff.h"
 #include "tests/data/scratch_folder.h"
+#include "tests/engine/compose.h"
 
 namespace fedgrab::every_method_test {
-
-using Settings = std::vector<std::pair<std::string, std::string>>;
 
 bool finite(const torch::Tensor& t) { return t.isfinite().all().item<bool>(); }
 
@@ -41,56 +40,59 @@ struct World {
   }
 };
 
+/// What the server does takes no part of a second, and is still done.
+PartSettings short_training(const PartSettings& settings) {
+  PartSettings all{{"head.steps", "20"},
+                   {"posthoc.creff.features", "5"},
+                   {"posthoc.creff.match_steps", "5"},
+                   {"posthoc.creff.retrain_epochs", "5"},
+                   {"train.local_epochs", "1"},
+                   {"train.batch", "4"},
+                   {"train.lr", "0.02"}};
+  all.insert(all.end(), settings.begin(), settings.end());
+  return all;
+}
+
 /// A federation in training: all that a run has, and all that a checkpoint keeps of it.
 class Trial {
  public:
-  Trial(const World& world, const std::string& name, const Settings& settings = {}) {
-    Schema schema;
-    declare_methods(schema);
-    schema.add<TrainParams>("train");
-    Config config(schema);
-    for (const auto& [key, value] : find_method(name).preset) config.set_text(key, value);
-    // What the server does takes no part of a second, and is still done.
-    for (const auto& [key, value] : Settings{{"method.fedloge.steps", "20"},
-                                             {"method.creff.features", "5"},
-                                             {"method.creff.match_steps", "5"},
-                                             {"method.creff.retrain_epochs", "5"},
-                                             {"train.local_epochs", "1"},
-                                             {"train.batch", "4"},
-                                             {"train.lr", "0.02"}})
-      config.set_text(key, value);
-    for (const auto& [key, value] : settings) config.set_text(key, value);
-    method = find_method(name).make(config);
-    const Partition& partition = method->centralised() ? world.one : world.several;
-    const auto model = make_model(make_architecture("cnn", world.data.shape()), method->heads(), world.data.classes());
+  Trial(const World& world, const std::string& name, const PartSettings& settings = {})
+      : Trial(world, config_of(name, short_training(settings))) {}
+
+  explicit Trial(const World& world, const Config& config)
+      : central(config.read<PartitionParams>("partition").kind == PartitionKind::central), method(config) {
+    const Partition& partition = central ? world.one : world.several;
+    const auto model = method.model(make_architecture("cnn", world.data.shape()), world.data.classes());
     federation =
         std::make_unique<Federation>(Federation{world.data, partition, model, config.read<TrainParams>("train")});
-    engine = make_engine({.device = "cpu", .workers = 1}, *federation);
+    engine = make_engine({.device = Device::cpu, .workers = 1}, *federation);
     global = initial_state(model, 1);
-    method->initialise(global, 1);
-    if (method->wants_counts()) method->learn_counts(class_counts(world.data.train.labels, world.one[0], 10));
+    method.initialise(global, 1);
+    if (method.needs().global_counts) method.learn_counts(class_counts(world.data.train.labels, world.one[0], 10));
   }
 
+  RoundContext begin(int64_t index, const std::vector<int64_t>& clients) const {
+    return method.begin_round(index, 1, clients, sizes_of(federation->partition, clients),
+                              static_cast<int64_t>(federation->partition.size()), global, server);
+  }
   /// In round 1 the clients 0 and 1 take part, in round 2 the clients 1 and 2.
   void round(int64_t index) {
-    std::vector<int64_t> clients{index - 1, index}, sizes;
-    if (method->centralised()) clients = {0};
-    for (const int64_t client : clients)
-      sizes.push_back(static_cast<int64_t>(federation->partition[static_cast<size_t>(client)].size()));
-    method->begin_round(index, 1, clients, sizes);
+    const auto clients = central ? std::vector<int64_t>{0} : std::vector<int64_t>{index - 1, index};
+    const auto context = begin(index, clients);
     sums = std::make_unique<Sums>();
-    reports = engine->train({.round = index,
-                             .clients = clients,
-                             .global = global,
-                             .method = *method,
-                             .server = server,
-                             .evaluate_clients = true},
-                            *sums, store);
+    reports =
+        engine->train({.round = context, .method = method, .clients = clients, .evaluate_clients = true}, *sums, store);
     store.commit();
-    method->server_rule(global, *sums, index, server);
+    TensorMap next;
+    for (const auto& [name, tensor] : server) next.emplace(name, tensor.clone());
+    State trained = method.aggregate(context, *sums, next);
+    global = std::move(trained);
+    server = std::move(next);
   }
+  State deployed() const { return method.deploy(global, server); }
 
-  std::unique_ptr<Method> method;
+  bool central;
+  Composition method;
   std::unique_ptr<Federation> federation;
   std::unique_ptr<Engine> engine;
   State global;
@@ -119,7 +121,7 @@ void load(Trial& run, const std::string& path) {
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names;
-  for (const auto& entry : methods()) names.push_back(entry.name);
+  for (const auto& entry : presets()) names.push_back(entry.name);
   return names;
 }
 
@@ -141,13 +143,13 @@ TEST_P(EveryMethod, TrainsToFiniteWeightsThatMove) {
     run.round(round);
     EXPECT_TRUE(finite(run.global.flat));
     EXPECT_FALSE(torch::equal(run.global.view("conv1.weight"), before.view("conv1.weight")));
-    EXPECT_TRUE(finite(run.method->deployed(run.global, run.server).flat));
+    EXPECT_TRUE(finite(run.deployed().flat));
     for (const auto& [name, tensor] : run.server) EXPECT_TRUE(finite(tensor)) << name;
     for (const auto& [name, tensor] : run.store.in_memory()) EXPECT_TRUE(finite(tensor)) << name;
     for (const auto& report : run.reports) {
       EXPECT_TRUE(std::isfinite(report.loss));
-      EXPECT_EQ(report.bytes_up > 0, !run.method->centralised());  // where all data are, nothing is sent
-      EXPECT_EQ(report.bytes_down > 0, !run.method->centralised());
+      EXPECT_EQ(report.bytes_up > 0, !run.central);  // where all data are, nothing is sent
+      EXPECT_EQ(report.bytes_down > 0, !run.central);
     }
   }
   for (const auto& p : run.global.model->parameters)  // what is frozen is frozen, but for the mean of round 1
@@ -169,27 +171,26 @@ TEST_P(EveryMethod, GoesOnFromACheckpointToTheBit) {
   EXPECT_TRUE(torch::equal(resumed.global.flat, whole.global.flat));
   EXPECT_TRUE(same_bits(resumed.server, whole.server));
   EXPECT_TRUE(same_bits(resumed.store.in_memory(), whole.store.in_memory()));
-  EXPECT_TRUE(torch::equal(resumed.method->deployed(resumed.global, resumed.server).flat,
-                           whole.method->deployed(whole.global, whole.server).flat));
+  EXPECT_TRUE(torch::equal(resumed.deployed().flat, whole.deployed().flat));
   for (size_t k = 0; k < whole.reports.size(); ++k) {
     EXPECT_EQ(resumed.reports[k].loss, whole.reports[k].loss);
     EXPECT_EQ(resumed.reports[k].accuracy, whole.reports[k].accuracy);
   }
 }
 
-/// The methods that remember something, and whether it is the clients or the server.
-struct Remembering {
+/// The methods that keep state from round to round: clients, server, or both.
+struct Stateful {
   const char* name;
   bool clients, server;
 };
-class Memory : public testing::TestWithParam<Remembering> {};
-INSTANTIATE_TEST_SUITE_P(Methods, Memory,
-                         testing::Values(Remembering{"scaffold", true, true}, Remembering{"feddyn", true, true},
-                                         Remembering{"moon", true, false}, Remembering{"fedloge", true, false},
-                                         Remembering{"creff", false, true}, Remembering{"fedavgm", false, true},
-                                         Remembering{"fedyogi", false, true}, Remembering{"fedgrab", true, false}));
+class KeptState : public testing::TestWithParam<Stateful> {};
+INSTANTIATE_TEST_SUITE_P(Methods, KeptState,
+                         testing::Values(Stateful{"scaffold", true, true}, Stateful{"feddyn", true, true},
+                                         Stateful{"moon", true, false}, Stateful{"fedloge", true, false},
+                                         Stateful{"creff", false, true}, Stateful{"fedavgm", false, true},
+                                         Stateful{"fedyogi", false, true}, Stateful{"fedgrab", true, false}));
 
-TEST_P(Memory, ThatIsLostShowsInTheNextRound) {  // or the test above would prove nothing
+TEST_P(KeptState, ThatIsLostShowsInTheNextRound) {  // or the test above would prove nothing
   const auto& [name, clients, server] = GetParam();
   const World world;
   Trial whole(world, name);
@@ -206,8 +207,7 @@ TEST_P(Memory, ThatIsLostShowsInTheNextRound) {  // or the test above would prov
     else
       forgetful.server.clear();
     forgetful.round(2);
-    const auto handed_out = [](const Trial& run) { return run.method->deployed(run.global, run.server).flat; };
-    EXPECT_FALSE(torch::equal(handed_out(forgetful), handed_out(whole)) &&
+    EXPECT_FALSE(torch::equal(forgetful.deployed().flat, whole.deployed().flat) &&
                  same_bits(forgetful.store.read(1), whole.store.read(1)))
         << (of_clients ? "clients" : "server");
   }
@@ -217,7 +217,7 @@ TEST_P(Memory, ThatIsLostShowsInTheNextRound) {  // or the test above would prov
 
 TEST(MoonInTraining, WithoutWeightIsFedAvgToTheBit) {
   const World world;
-  Trial plain(world, "fedavg"), moon(world, "moon", {{"method.moon.mu", "0"}});
+  Trial plain(world, "fedavg"), moon(world, "moon", {{"client.moon.mu", "0"}});
   for (const int64_t round : {1, 2}) {
     plain.round(round);
     moon.round(round);
@@ -240,7 +240,7 @@ TEST(MoonInTraining, HasNoSlopeUntilAClientComesBack) {
 TEST(MoonInTraining, OneStepIsAutogradsOfThePapersLoss) {
   World world;
   world.data.augmentation = {};
-  Trial run(world, "moon", {{"train.batch", "100"}, {"train.lr", "0.1"}, {"method.moon.mu", "5"}});
+  Trial run(world, "moon", {{"train.batch", "100"}, {"train.lr", "0.1"}, {"client.moon.mu", "5"}});
   const auto& own = world.several[0];
   const auto n = static_cast<int64_t>(own.size());
   const State previous = initial_state(run.global.model, 77);
@@ -269,7 +269,8 @@ TEST(MoonInTraining, OneStepIsAutogradsOfThePapersLoss) {
 
   const std::vector<int64_t> clients{0};
   Sums sums;
-  run.engine->train({.round = 1, .clients = clients, .global = run.global, .method = *run.method}, sums, run.store);
+  const auto context = run.begin(1, clients);
+  run.engine->train({.round = context, .method = run.method, .clients = clients}, sums, run.store);
   const State trained{run.global.model, sums["state"]};
   for (const auto& p : run.global.model->parameters)
     if (!p.buffer()) {
@@ -277,12 +278,12 @@ TEST(MoonInTraining, OneStepIsAutogradsOfThePapersLoss) {
     }
 }
 
-TEST(FedIrInTraining, WeightsOfZeroTeachNothing) {
+TEST(FedIrInTraining, WeightsOfZeroChangeNothing) {
   const World world;
   Trial run(world, "fedir");
   std::vector<int64_t> counts(10);
   counts[9] = 1;  // the federation has only what no client has
-  run.method->learn_counts(counts);
+  run.method.learn_counts(counts);
   const State before = run.global.clone();
   run.round(1);
   for (const auto& p : run.global.model->parameters)
@@ -293,11 +294,12 @@ TEST(FedIrInTraining, WeightsOfZeroTeachNothing) {
 
 TEST(ClassSizes, StandInForTheClientsCounts) {
   const World world;
-  const Settings balanced{{"objective.name", "balanced-softmax"}};
-  Settings truth = balanced;
-  truth.emplace_back("prior.source", "truth");
+  const PartSettings balanced{{"objective.name", "balanced-softmax"}};
+  PartSettings truth = balanced;
+  truth.emplace_back("prior.source", "counts");
+  truth.emplace_back("objective.class_sizes", "prior");
   Trial plain(world, "fedavg"), local(world, "fedavg", balanced), shared(world, "fedavg", truth);
-  shared.method->learn_counts(std::vector<int64_t>(10, 7));  // all alike: nothing is shifted
+  shared.method.learn_counts(std::vector<int64_t>(10, 7));  // all alike: nothing is shifted
   for (auto* run : {&plain, &local, &shared}) run->round(1);
   EXPECT_TRUE(torch::allclose(shared.global.flat, plain.global.flat, 1e-4, 1e-5));
   EXPECT_FALSE(torch::allclose(local.global.flat, plain.global.flat, 1e-4, 1e-5));
@@ -337,7 +339,7 @@ TEST(FedEtfInTraining, MovesTemperatureAndProjectionUnderAFixedSimplex) {
     EXPECT_FALSE(torch::equal(run.global.view(name), before.view(name))) << name;
 }
 
-TEST(FedLogeInTraining, ClientsKeepHeadsThatDifferAndAnswerOnlyWithTheirClasses) {
+TEST(FedLogeInTraining, ClientsKeepHeadsThatDifferAndPredictOnlyTheirClasses) {
   const World world;
   Trial run(world, "fedloge");
   const State before = run.global.clone();

@@ -34,8 +34,8 @@ class SgdStep : public testing::Test {
     for (const auto& p : network_.model().parameters)
       if (p.trained()) network_.gradient().narrow(0, p.offset, p.size).copy_(gradient.narrow(0, p.offset, p.size));
   }
-  void step(const TrainParams& params, double lr, const ClientRule& rule = {}) {
-    sgd_.step(network_, global_, rule, params, lr);
+  void step(const TrainParams& params, double lr, const LocalProblem& problem = {}) {
+    sgd_.step(network_, global_, problem, params, lr);
   }
   float weight() const { return network_.state().view("hidden.weight")[0][0].item<float>(); }
 
@@ -77,9 +77,9 @@ TEST_P(AgainstTorch, TenStepsAgree) {
 TEST_F(SgdStep, LeavesFrozenParametersAndRunningStatisticsToTheBit) {
   const TrainParams params{.momentum = 0.9, .weight_decay = 0.1};
   network_.gradient().fill_(1);  // even if someone writes a gradient there
-  ClientRule rule{.proximal = 1};
-  rule.correction = torch::ones({network_.model().size});
-  for (int i = 0; i < 3; ++i) step(params, 0.1, rule);
+  LocalProblem problem{.proximal = 1};
+  problem.correction = torch::ones({network_.model().size});
+  for (int i = 0; i < 3; ++i) step(params, 0.1, problem);
   for (const auto& p : network_.model().parameters)
     EXPECT_EQ(torch::equal(network_.state().view(p), global_.view(p)), !p.trained()) << p.name;
 }
@@ -107,10 +107,10 @@ TEST_F(SgdStep, PullsTowardsTheGlobalModel) {
 
 TEST_F(SgdStep, AddsTheCorrection) {
   network_.state().view("hidden.weight").fill_(1);
-  ClientRule rule;
-  rule.correction = torch::zeros({network_.model().size});
-  rule.correction.narrow(0, network_.model().find("hidden.weight").offset, 1).fill_(-2);
-  step({.momentum = 0}, 0.1, rule);
+  LocalProblem problem;
+  problem.correction = torch::zeros({network_.model().size});
+  problem.correction.narrow(0, network_.model().find("hidden.weight").offset, 1).fill_(-2);
+  step({.momentum = 0}, 0.1, problem);
   EXPECT_FLOAT_EQ(weight(), 1.2F);
   EXPECT_EQ(network_.state().view("hidden.weight")[0][1].item<float>(), 1);
 }
@@ -123,6 +123,21 @@ TEST_F(SgdStep, ClipsTheGradientAndNotThePenalty) {
   for (const auto& p : network_.model().parameters) trained += p.trained() ? p.size : 0;
   step({.momentum = 0, .weight_decay = 0.5, .clip = 1}, 1.0);
   EXPECT_FLOAT_EQ(weight(), 1 - (1 / std::sqrt(static_cast<float>(trained)) + 0.5F));
+}
+
+TEST_F(SgdStep, DecaysNormsAndBiasesUnlessToldOtherwise) {
+  for (const double proximal : {0.0, 0.25})
+    for (const bool decay_norms : {true, false}) {
+      network_.state().flat.fill_(1);
+      global_.flat.fill_(1);
+      step({.momentum = 0, .weight_decay = 0.5, .decay_norms = decay_norms}, 0.1, {.proximal = proximal});
+      for (const auto& p : network_.model().parameters) {
+        if (!p.trained()) continue;
+        const bool decays = decay_norms || p.kind == ParameterKind::weight;
+        const auto expected = torch::full(p.shape, decays ? 0.95F : 1.0F);
+        EXPECT_TRUE(torch::allclose(network_.state().view(p), expected)) << p.name;
+      }
+    }
 }
 
 TEST_F(SgdStep, LeavesASmallGradientAlone) {

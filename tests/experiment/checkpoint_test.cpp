@@ -63,7 +63,7 @@ TEST_F(CheckpointTest, BringsBackModelServerAndClients) {
     EXPECT_TRUE(torch::equal(clients.in_memory().at(name), tensor)) << name;
 }
 
-TEST_F(CheckpointTest, IsEvaluatedAsTheMethodHandsItOut) {
+TEST_F(CheckpointTest, IsEvaluatedAsItIsDeployed) {
   deployed_ = state_.clone();
   deployed_.view("fc.weight").mul_(2);
   save(12);
@@ -145,7 +145,7 @@ TEST_F(CheckpointTest, WithADescriptionNestedWithoutEndIsRefused) {
   card["config"] = "a = " + std::string(20000, '[');
   deep.metadata["fedgrab"] = card.dump();
   save_safetensors(path, deep);
-  expect_error(Fault::usage, [&] { load_model(path, {"method.name=fedavg"}); }, {path.string(), "nested"});
+  expect_error(Fault::usage, [&] { load_model(path, {"posthoc.kind=none"}); }, {path.string(), "nested"});
 }
 
 TEST_F(CheckpointTest, WithoutADescriptionIsRefused) {
@@ -222,7 +222,7 @@ TEST_F(CheckpointTest, EveryFieldOfTheDescriptionDeletedOrMistypedIsRefused) {
       damaged.metadata["fedgrab"] = text;
       save_safetensors(path, damaged);
       expect_error(Fault::checkpoint, [&] { load_model(path); }, {path});
-      expect_error(Fault::checkpoint, [&] { load_model(path, {"method.name=fedavg"}); }, {path});
+      expect_error(Fault::checkpoint, [&] { load_model(path, {"posthoc.kind=none"}); }, {path});
       if (what == "architecture: \"text\"") continue;  // a run knows its own
       Checkpoint loaded{0, state_.clone(), {}};
       ClientStore clients;
@@ -295,7 +295,7 @@ TEST_F(ModelFile, KeepsTheKindOfItsHead) {
   EXPECT_TRUE(torch::equal(loaded.state.flat, state.flat));
 }
 
-TEST_F(ModelFile, KeepsTheShiftOfItsDecision) {
+TEST_F(ModelFile, KeepsTheShiftOfAModelOfVersion01) {
   ModelCard card = card_of("resnet8");
   card.head.shift.assign(card.class_names.size(), 0.5F);
   const auto path = scratch_.path("model.safetensors");

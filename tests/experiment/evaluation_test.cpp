@@ -9,7 +9,7 @@ namespace fedgrab::evaluation_test {
 using Classes = std::vector<int64_t>;
 
 Groups cifar10_groups(double factor) {
-  const auto counts = long_tail_counts({.kind = "exponential", .factor = factor}, 5000, 10);
+  const auto counts = long_tail_counts({.kind = LongTailKind::exponential, .factor = factor}, 5000, 10);
   return group_classes({}, counts, true);
 }
 
@@ -30,7 +30,7 @@ TEST(GroupsByMass, AreThoseOfThePapersTable) {  // 75 % and 95 % of the cumulati
 
 TEST(GroupsByMass, GoByCountWhateverTheOrderOfTheClasses) {
   const Classes counts{1, 90, 9};
-  const Groups groups = group_classes({.groups = "mass"}, counts, false);
+  const Groups groups = group_classes({.groups = GroupRule::mass}, counts, false);
   EXPECT_EQ(groups.many, (Classes{1}));
   EXPECT_EQ(groups.med, (Classes{2}));
   EXPECT_EQ(groups.few, (Classes{0}));
@@ -39,7 +39,8 @@ TEST(GroupsByMass, GoByCountWhateverTheOrderOfTheClasses) {
 TEST(GroupsByMass, NeedTwoAscendingShares) {
   const Classes counts{2, 1};
   for (const std::vector<double>& mass : {std::vector<double>{0.95, 0.75}, {0.5}, {0.1, 0.2, 0.3}})
-    expect_error(Fault::usage, [&] { group_classes({.groups = "mass", .mass = mass}, counts, true); }, {"eval.mass"});
+    expect_error(Fault::usage, [&] { group_classes({.groups = GroupRule::mass, .mass = mass}, counts, true); },
+                 {"eval.mass"});
 }
 
 TEST(GroupsByCounts, PutTheThresholdsThemselvesIntoMed) {
@@ -48,7 +49,7 @@ TEST(GroupsByCounts, PutTheThresholdsThemselvesIntoMed) {
   EXPECT_EQ(groups.many, (Classes{0}));
   EXPECT_EQ(groups.med, (Classes{1, 2}));
   EXPECT_EQ(groups.few, (Classes{3, 4}));
-  const Groups other = group_classes({.groups = "counts", .thresholds = {50, 50}}, counts, true);
+  const Groups other = group_classes({.groups = GroupRule::counts, .thresholds = {50, 50}}, counts, true);
   EXPECT_EQ(other.many, (Classes{0, 1}));
   EXPECT_TRUE(other.med.empty());
   EXPECT_EQ(other.few, (Classes{2, 3, 4}));
@@ -57,13 +58,15 @@ TEST(GroupsByCounts, PutTheThresholdsThemselvesIntoMed) {
 TEST(GroupsByCounts, NeedTwoDescendingThresholds) {
   const Classes counts{2, 1};
   for (const Classes& thresholds : {Classes{20, 100}, {100}, {}})
-    expect_error(Fault::usage, [&] { group_classes({.groups = "counts", .thresholds = thresholds}, counts, false); },
+    expect_error(Fault::usage,
+                 [&] { group_classes({.groups = GroupRule::counts, .thresholds = thresholds}, counts, false); },
                  {"eval.thresholds"});
 }
 
 TEST(GroupsByLists, AreTakenAsGiven) {
   const Classes counts{5, 5, 5, 5};
-  const Groups groups = group_classes({.groups = "lists", .many = {3}, .med = {0, 2}, .few = {1}}, counts, true);
+  const Groups groups =
+      group_classes({.groups = GroupRule::lists, .many = {3}, .med = {0, 2}, .few = {1}}, counts, true);
   EXPECT_EQ(groups.many, (Classes{3}));
   EXPECT_EQ(groups.med, (Classes{0, 2}));
   EXPECT_EQ(groups.few, (Classes{1}));
@@ -72,8 +75,8 @@ TEST(GroupsByLists, AreTakenAsGiven) {
 TEST(GroupsByLists, NameTheClassThatIsMissingTwiceThereOrUnknown) {
   const Classes counts{5, 5, 5};
   const auto grouped = [&](Classes many, Classes med, Classes few) {
-    group_classes({.groups = "lists", .many = std::move(many), .med = std::move(med), .few = std::move(few)}, counts,
-                  true);
+    group_classes({.groups = GroupRule::lists, .many = std::move(many), .med = std::move(med), .few = std::move(few)},
+                  counts, true);
   };
   expect_error(Fault::usage, [&] { grouped({0}, {2}, {}); }, {"eval.many", "class 1", "0 times"});
   expect_error(Fault::usage, [&] { grouped({0, 1}, {2}, {1}); }, {"eval.many", "class 1", "2 times"});

@@ -57,16 +57,16 @@ TEST(Preparation, ClientsTogetherHoldEveryTrainingSampleOnce) {
   const Settings settings = small(0.25);
   const Preparation p = prepare(settings);
   std::vector<int64_t> held;
-  for (const auto& client : partition_samples(settings, p, false))
-    held.insert(held.end(), client.begin(), client.end());
+  for (const auto& client : partition_samples(settings, p)) held.insert(held.end(), client.begin(), client.end());
   std::sort(held.begin(), held.end());
   EXPECT_EQ(held, p.samples);
 }
 
 TEST(Preparation, CentralisedIsOneClientWithEverything) {
-  const Settings settings = small(0);
+  Settings settings = small(0);
+  settings.partition.kind = PartitionKind::central;
   const Preparation p = prepare(settings);
-  EXPECT_EQ(partition_samples(settings, p, true), (Partition{p.samples}));
+  EXPECT_EQ(partition_samples(settings, p), (Partition{p.samples}));
 }
 
 }  // namespace fedgrab::preparation_test

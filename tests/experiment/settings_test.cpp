@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/method/presets.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::settings_test {
@@ -29,8 +30,8 @@ TEST_F(SettingsTest, AFlagBeatsTheFileAndTheFileTheDefault) {
 }
 
 TEST_F(SettingsTest, APresetBeatsTheDefaultAndTheUserBeatsThePreset) {
-  for (const auto& entry : methods())
-    for (const auto& [key, value] : entry.preset) {
+  for (const auto& entry : presets())
+    for (const auto& [key, value] : entry.values) {
       Config expected{full_schema()};
       expected.set_text(key, value);
       EXPECT_EQ(resolve_config(std::nullopt, {{"method.name", entry.name}}).get(key), expected.get(key))
@@ -46,19 +47,21 @@ TEST_F(SettingsTest, ThePresetsOfFedGrabAreThePublishedCodeAndThePaper) {
   const auto text = [](const char* method, const char* key) {
     return to_text(resolve_config(std::nullopt, {{"method", method}}).get(key));
   };
-  EXPECT_EQ(text("fedgrab-published", "method.fedgrab.head"), "\"frozen-mean\"");
-  EXPECT_EQ(text("fedgrab-published", "method.fedgrab.prior"), "\"published\"");
-  EXPECT_EQ(text("fedgrab-published", "method.fedgrab.shuffled_weights"), "true");
+  EXPECT_EQ(text("fedgrab-published", "head.frozen"), "true");
+  EXPECT_EQ(text("fedgrab-published", "head.init"), "\"client-mean\"");
+  EXPECT_EQ(text("fedgrab-published", "prior.source"), "\"fixed\"");
+  EXPECT_EQ(text("fedgrab-published", "objective.sgb.gate"), "\"stalled\"");
+  EXPECT_EQ(text("fedgrab-published", "server.weights"), "\"shuffled\"");
   EXPECT_EQ(text("fedgrab-published", "objective.sgb.form"), "\"sigmoid\"");
   EXPECT_EQ(text("fedgrab-published", "objective.sgb.clamp"), "0.0");
-  EXPECT_EQ(text("fedgrab-paper", "method.fedgrab.head"), "\"trained\"");
-  EXPECT_EQ(text("fedgrab-paper", "method.fedgrab.prior"), "\"head\"");
-  EXPECT_EQ(text("fedgrab-paper", "method.fedgrab.prior_scale"), "\"share\"");
+  EXPECT_EQ(text("fedgrab-paper", "head.frozen"), "false");
+  EXPECT_EQ(text("fedgrab-paper", "prior.source"), "\"dpa\"");
+  EXPECT_EQ(text("fedgrab-paper", "prior.dpa.head"), "\"classifier\"");
+  EXPECT_EQ(text("fedgrab-paper", "prior.scale"), "\"share\"");
   EXPECT_EQ(text("fedgrab-paper", "objective.sgb.form"), "\"softmax\"");
   EXPECT_EQ(text("fedgrab-paper", "objective.sgb.clamp"), "0.0");
-  const Config mine =
-      resolve_config(std::nullopt, {{"method", "fedgrab-published"}, {"method.fedgrab.shuffled_weights", "false"}});
-  EXPECT_EQ(to_text(mine.get("method.fedgrab.shuffled_weights")), "false");
+  const Config mine = resolve_config(std::nullopt, {{"method", "fedgrab-published"}, {"server.weights", "samples"}});
+  EXPECT_EQ(to_text(mine.get("server.weights")), "\"samples\"");
 }
 
 TEST_F(SettingsTest, NamesWhatIsWrong) {

@@ -55,7 +55,7 @@ TEST(MovedParameters, OfFedGrabAreValuesOfSeveralParts) {
   const auto fedgrab = [](const std::string& name, const std::string& value) {
     return now("method.fedgrab." + name, value, "fedgrab");
   };
-  EXPECT_EQ(fedgrab("head", "frozen"), (V{{"head.frozen", "true"}}));
+  EXPECT_EQ(fedgrab("head", "frozen"), (V{{"head.frozen", "true"}, {"head.init", "etf"}}));
   EXPECT_EQ(fedgrab("head", "frozen-mean"), (V{{"head.frozen", "true"}, {"head.init", "client-mean"}}));
   EXPECT_EQ(fedgrab("head", "trained"), (V{{"head.frozen", "false"}, {"head.init", "random"}}));
   EXPECT_EQ(fedgrab("head_init", "etf"), (V{{"head.init", "etf"}}));

@@ -109,7 +109,7 @@ struct Logits {
 Logits logits_of(const TinyFederation& f) {
   const auto images = normal({5, f.model->architecture.features, 1, 1}, 1);
   const auto answer = [&](const State& state) {
-    Network network(f.model);
+    Network network(state.model);
     network.load(state);
     return network.forward(images).logits.front();
   };
@@ -120,6 +120,7 @@ TEST(LogitAdjustment, SubtractsTauLogPriorFromTheLogits) {
   const std::vector<Values> heads{{},
                                   {{"head.scale", "4"}},
                                   {{"head.projected", "true"}},
+                                  {{"head.kind", "cosine"}},
                                   {{"head.projected", "true"}, {"head.scale", "3"}, {"head.frozen", "true"}}};
   for (const double tau : {1.0, 0.4})
     for (auto settings : heads) {
@@ -133,8 +134,8 @@ TEST(LogitAdjustment, SubtractsTauLogPriorFromTheLogits) {
       const auto [plain, adjusted] = logits_of(f);
       const auto expected = plain - tau * torch::tensor({4.0 / 7, 1.0 / 7, 2.0 / 7}).log();
       expect_near(adjusted, expected, 1e-5);
-      expect_same_but(f.method.deploy(f.global, f.server), f.global, {"fc.bias"});  // all of it is in the bias
-      EXPECT_TRUE(torch::equal(f.global.flat, before));                             // training goes on without it
+      expect_same_but(f.method.deploy(f.global, f.server), f.global, {"fc.bias"});
+      EXPECT_TRUE(torch::equal(f.global.flat, before));  // training goes on without it
     }
 }
 

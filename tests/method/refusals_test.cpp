@@ -21,33 +21,30 @@ TEST_P(Combination, IsRefused) {
       Fault::usage, [&settings = settings] { compose("fedavg", settings).model(tiny_architecture(4), 3); }, fragments);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Head, Combination,
-    testing::Values(Refused{"a cosine head of the loss has no weight norms to change",
-                            {{"posthoc.kind", "tau-norm"}, {"objective.name", "ldam"}},
-                            {"posthoc.kind", "\"tau-norm\" changes a linear classifier", "cosine",
-                             "posthoc.kind=none"}},
-                    Refused{"nor has one that the user asked for",
-                            {{"posthoc.kind", "tau-norm"}, {"head.kind", "cosine"}},
-                            {"posthoc.kind", "\"tau-norm\" changes a linear classifier", "head.kind"}},
-                    Refused{"a cosine head has no bias to adjust",
-                            {{"posthoc.kind", "logit-adjustment"}, {"prior.source", "dpa"}, {"objective.name", "gcl"}},
-                            {"posthoc.kind", "\"logit-adjustment\"", "cosine"}},
-                    Refused{"CReFF re-trains a linear head",
-                            {{"posthoc.kind", "creff"}, {"objective.name", "ldam"}},
-                            {"posthoc.kind", "\"creff\"", "cosine"}},
-                    Refused{"FedLoGe aligns linear heads",
-                            {{"posthoc.kind", "aligned"}, {"objective.name", "ldam"}},
-                            {"posthoc.kind", "\"aligned\"", "cosine"}},
-                    Refused{"CReFF's classifier reads the features themselves",
-                            {{"posthoc.kind", "creff"}, {"head.projected", "true"}},
-                            {"posthoc.kind", "\"creff\"", "head.projected"}},
-                    Refused{"so do FedLoGe's",
-                            {{"posthoc.kind", "aligned"}, {"head.projected", "true"}},
-                            {"posthoc.kind", "\"aligned\"", "head.projected"}},
-                    Refused{"a loss on cosines has no linear head",
-                            {{"head.kind", "linear"}, {"objective.name", "ldam"}},
-                            {"head.kind", "cosines", "head.kind=cosine"}}));
+INSTANTIATE_TEST_SUITE_P(Head, Combination,
+                         testing::Values(Refused{"a cosine head of the loss has no weight norms to change",
+                                                 {{"posthoc.kind", "tau-norm"}, {"objective.name", "ldam"}},
+                                                 {"posthoc.kind", "\"tau-norm\" changes a linear classifier", "cosine",
+                                                  "posthoc.kind=none"}},
+                                         Refused{
+                                             "nor has one that the user asked for",
+                                             {{"posthoc.kind", "tau-norm"}, {"head.kind", "cosine"}},
+                                             {"posthoc.kind", "\"tau-norm\" changes a linear classifier", "head.kind"}},
+                                         Refused{"CReFF re-trains a linear head",
+                                                 {{"posthoc.kind", "creff"}, {"objective.name", "ldam"}},
+                                                 {"posthoc.kind", "\"creff\"", "cosine"}},
+                                         Refused{"FedLoGe aligns linear heads",
+                                                 {{"posthoc.kind", "aligned"}, {"objective.name", "ldam"}},
+                                                 {"posthoc.kind", "\"aligned\"", "cosine"}},
+                                         Refused{"CReFF's classifier reads the features themselves",
+                                                 {{"posthoc.kind", "creff"}, {"head.projected", "true"}},
+                                                 {"posthoc.kind", "\"creff\"", "head.projected"}},
+                                         Refused{"so do FedLoGe's",
+                                                 {{"posthoc.kind", "aligned"}, {"head.projected", "true"}},
+                                                 {"posthoc.kind", "\"aligned\"", "head.projected"}},
+                                         Refused{"a loss on cosines has no linear head",
+                                                 {{"head.kind", "linear"}, {"objective.name", "ldam"}},
+                                                 {"head.kind", "cosines", "head.kind=cosine"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Prior, Combination,
@@ -80,6 +77,18 @@ INSTANTIATE_TEST_SUITE_P(Server, Combination,
                                          Refused{"nor with FedNova",
                                                  {{"client.algorithm", "dyn"}, {"server.aggregator", "nova"}},
                                                  {"client.algorithm", "\"dyn\"", "server.aggregator=average"}}));
+
+INSTANTIATE_TEST_SUITE_P(TwoLabels, Combination,
+                         testing::Values(Refused{"balancers tell labels apart by the sign of the gradient",
+                                                 {{"train.mixup", "0.2"}, {"objective.name", "sgb"}},
+                                                 {"train.mixup", "two labels", "objective.name = \"sgb\"",
+                                                  "set train.mixup=0"}},
+                                         Refused{"so does whoever accumulates",
+                                                 {{"train.cutmix", "1"}, {"objective.collect", "true"}},
+                                                 {"train.cutmix", "two labels", "objective.collect"}},
+                                         Refused{"MOON compares whole images",
+                                                 {{"train.mixup", "0.2"}, {"client.algorithm", "moon"}},
+                                                 {"train.mixup", "client.algorithm = \"moon\""}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Names, Combination,

@@ -16,19 +16,22 @@ namespace fedgrab {
 
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-/// What presets set beside the parameters of the parts; the engine declares it.
-struct SamplingParams {
+/// What presets set and compositions look at beside the parameters of the parts; the engine declares it.
+struct TinyTrainParams {
   std::string sampling = "shuffled";
+  double mixup = 0, cutmix = 0;
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("sampling", sampling, "");
+    v.param("mixup", mixup, "");
+    v.param("cutmix", cutmix, "");
   }
 };
 
 inline Config config_of(const std::string& preset, const Values& settings = {}) {
   Schema schema;
   schema.add<PartitionParams>("partition");
-  schema.add<SamplingParams>("train");
+  schema.add<TinyTrainParams>("train");
   declare_parts(schema);
   Config config(schema);
   for (const auto& [key, text] : find_preset(preset).values) config.set_text(key, text);

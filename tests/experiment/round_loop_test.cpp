@@ -1,4 +1,4 @@
-#include "fedgrab/experiment/experiment.h"
+#include "fedgrab/experiment/round_loop.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "tests/data/scratch_folder.h"
 
-namespace fedgrab::experiment_test {
+namespace fedgrab::round_loop_test {
 
 namespace fs = std::filesystem;
 
@@ -58,7 +58,7 @@ void expect_same_run(const RunDirectory& a, const RunDirectory& b) {
   EXPECT_TRUE(torch::equal(load_model(a.root).state.flat, load_model(b.root).state.flat));
 }
 
-class ExperimentTest : public testing::Test {
+class RoundLoopTest : public testing::Test {
  protected:
   RunDirectory directory(const std::string& name) const { return {scratch_.path(name)}; }
   Summary run(const std::string& name, const Config& config, bool resume = false) const {
@@ -68,7 +68,7 @@ class ExperimentTest : public testing::Test {
   ScratchFolder scratch_;
 };
 
-class Methods : public ExperimentTest, public testing::WithParamInterface<const char*> {};
+class Methods : public RoundLoopTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, Methods, testing::Values("fedavg", "fedgrab", "central"));
 
 TEST_P(Methods, TheSameCommandGivesTheSameBytes) {
@@ -100,7 +100,7 @@ TEST_P(Methods, ARunCutBackToAnEarlierCheckpointGoesOnExactly) {
   EXPECT_EQ(read_bytes(directory("whole").checkpoint(4)), read_bytes(directory("cut").checkpoint(4)));
 }
 
-TEST_F(ExperimentTest, AKillBeforeTheFirstCheckpointStartsOver) {
+TEST_F(RoundLoopTest, AKillBeforeTheFirstCheckpointStartsOver) {
   const Config config = small_config();
   run("whole", config);
   fs::copy(directory("whole").root, directory("cut").root, fs::copy_options::recursive);
@@ -110,7 +110,7 @@ TEST_F(ExperimentTest, AKillBeforeTheFirstCheckpointStartsOver) {
   expect_same_run(directory("whole"), directory("cut"));
 }
 
-TEST_F(ExperimentTest, MoreRoundsContinueAFinishedRun) {
+TEST_F(RoundLoopTest, MoreRoundsContinueAFinishedRun) {
   run("whole", small_config());
   run("longer", small_config({{"train.rounds", "3"}}));
   EXPECT_EQ(directory("longer").read_metrics().size(), 3U);
@@ -119,7 +119,7 @@ TEST_F(ExperimentTest, MoreRoundsContinueAFinishedRun) {
   expect_same_run(directory("whole"), directory("longer"));
 }
 
-TEST_F(ExperimentTest, ResumingAFinishedRunChangesNothing) {
+TEST_F(RoundLoopTest, ResumingAFinishedRunChangesNothing) {
   run("whole", small_config());
   const std::string log = read_text(directory("whole").metrics());
   const auto model = read_bytes(directory("whole").model());
@@ -129,13 +129,13 @@ TEST_F(ExperimentTest, ResumingAFinishedRunChangesNothing) {
   EXPECT_TRUE(directory("whole").finished());
 }
 
-TEST_F(ExperimentTest, ALogShorterThanTheCheckpointIsRefused) {
+TEST_F(RoundLoopTest, ALogShorterThanTheCheckpointIsRefused) {
   run("run", small_config());
   fs::resize_file(directory("run").metrics(), 0);
   expect_error(Fault::checkpoint, [&] { run("run", small_config(), true); }, {"metrics.jsonl", "round 4"});
 }
 
-TEST_F(ExperimentTest, BehindABrokenCheckpointTheOlderOneIsNamed) {
+TEST_F(RoundLoopTest, BehindABrokenCheckpointTheOlderOneIsNamed) {
   const Config config = small_config({{"method", "fedavg"}});
   run("whole", config);
   run("run", config);
@@ -156,7 +156,7 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
   return files;
 }
 
-TEST_F(ExperimentTest, ARefusedSecondResumeLeavesTheFirstAsItIs) {
+TEST_F(RoundLoopTest, ARefusedSecondResumeLeavesTheFirstAsItIs) {
   const Config config = small_config({{"method", "scaffold"}, {"engine.client_memory", "0"}});
   run("run", config);
   scratch_.write("run/clients/3-9.safetensors", "the first run works on it");
@@ -166,7 +166,7 @@ TEST_F(ExperimentTest, ARefusedSecondResumeLeavesTheFirstAsItIs) {
   EXPECT_EQ(contents(directory("run").root), before);
 }
 
-class EditedSettings : public ExperimentTest {
+class EditedSettings : public RoundLoopTest {
  protected:
   /// As `fedgrab run --resume` does after someone has changed config.toml.
   void resume_with(const std::string& key, const std::string& value) const {
@@ -197,14 +197,14 @@ TEST_F(EditedSettings, RoundsOnWhichTheScheduleDependsAreRefused) {
   expect_error(Fault::usage, [&] { resume_with("train.rounds", "6"); }, {"train.rounds", "round-000004.safetensors"});
 }
 
-TEST_F(ExperimentTest, ALogWithARoundMissingIsRefused) {
+TEST_F(RoundLoopTest, ALogWithARoundMissingIsRefused) {
   run("run", small_config());
   const std::string log = read_text(directory("run").metrics());
   write_atomically(directory("run").metrics(), log.substr(log.find('\n') + 1) + "{\"round\":5}\n");
   expect_error(Fault::data, [&] { run("run", small_config(), true); }, {"metrics.jsonl", "line 1 is of round 2"});
 }
 
-TEST_F(ExperimentTest, DataThatChangedUnderARunIsRefused) {
+TEST_F(RoundLoopTest, DataThatChangedUnderARunIsRefused) {
   run("run", small_config());
   expect_error(Fault::data,
                [&] {
@@ -213,7 +213,7 @@ TEST_F(ExperimentTest, DataThatChangedUnderARunIsRefused) {
                {"partition.json", "data"});
 }
 
-TEST_F(ExperimentTest, LearnsSomething) {
+TEST_F(RoundLoopTest, LearnsSomething) {
   const Summary summary = run("run", small_config({{"method", "fedavg"},
                                                    {"longtail.kind", "none"},
                                                    {"train.rounds", "8"},
@@ -224,7 +224,7 @@ TEST_F(ExperimentTest, LearnsSomething) {
   EXPECT_GT(summary.last.all, 0.15);  // ten classes: chance is 0.1
 }
 
-TEST_F(ExperimentTest, RecordsWhatTheRoundsDid) {
+TEST_F(RoundLoopTest, RecordsWhatTheRoundsDid) {
   const Summary summary = run("run", small_config({{"method", "fedgrab"}, {"record.client_accuracy_every", "2"}}));
   const auto records = directory("run").read_metrics();
   ASSERT_EQ(records.size(), 4U);
@@ -252,7 +252,7 @@ TEST_F(ExperimentTest, RecordsWhatTheRoundsDid) {
   EXPECT_FALSE(fs::exists(directory("run").root / "best.safetensors"));
 }
 
-TEST_F(ExperimentTest, EvaluatesEveryFewRoundsAndTheLast) {
+TEST_F(RoundLoopTest, EvaluatesEveryFewRoundsAndTheLast) {
   run("run", small_config({{"eval.every", "3"}}));
   std::vector<int64_t> evaluated;
   for (const auto& r : directory("run").read_metrics())
@@ -260,14 +260,14 @@ TEST_F(ExperimentTest, EvaluatesEveryFewRoundsAndTheLast) {
   EXPECT_EQ(evaluated, (std::vector<int64_t>{3, 4}));
 }
 
-TEST_F(ExperimentTest, KeepsTheCheckpointsItWasAskedFor) {
+TEST_F(RoundLoopTest, KeepsTheCheckpointsItWasAskedFor) {
   run("some", small_config({{"checkpoint.every", "1"}, {"checkpoint.keep", "2"}}));
   EXPECT_EQ(directory("some").checkpoint_rounds(), (std::vector<int64_t>{3, 4}));
   run("last", small_config({{"checkpoint.every", "0"}}));
   EXPECT_EQ(directory("last").checkpoint_rounds(), (std::vector<int64_t>{4}));
 }
 
-TEST_F(ExperimentTest, WritesTensorBoardEventsUnlessToldNotTo) {
+TEST_F(RoundLoopTest, WritesTensorBoardEventsUnlessToldNotTo) {
   const auto events = [&](const std::string& name) {
     size_t files = 0;
     for (const auto& entry : fs::recursive_directory_iterator(directory(name).root))
@@ -280,7 +280,7 @@ TEST_F(ExperimentTest, WritesTensorBoardEventsUnlessToldNotTo) {
   EXPECT_EQ(events("without"), 0U);
 }
 
-TEST_F(ExperimentTest, RecordsThePriorOfTheHeadForAnyMethodWhenAsked) {
+TEST_F(RoundLoopTest, RecordsThePriorOfTheHeadForAnyMethodWhenAsked) {
   run("run", small_config({{"method", "fedavg"}, {"record.prior", "true"}}));
   for (const auto& r : directory("run").read_metrics()) {
     ASSERT_TRUE(r.prior);
@@ -291,14 +291,14 @@ TEST_F(ExperimentTest, RecordsThePriorOfTheHeadForAnyMethodWhenAsked) {
   }
   run("plain", small_config({{"method", "fedavg"}}));
   EXPECT_FALSE(directory("plain").read_metrics().front().prior);
-  // a method's own prior is the one it used
-  run("own", small_config({{"method", "fedgrab"}, {"method.fedgrab.prior", "fixed"}, {"record.prior", "true"}}));
+  // where the run has an estimate of its own, that is the one
+  run("own", small_config({{"method", "fedgrab"}, {"prior.source", "fixed"}, {"record.prior", "true"}}));
   EXPECT_NEAR(directory("own").read_metrics().back().prior->p.back(), 0.1, 1e-6);
 }
 
 // --- Validation ---
 
-TEST_F(ExperimentTest, TheValidationSplitChoosesTheBestModel) {
+TEST_F(RoundLoopTest, TheValidationSplitChoosesTheBestModel) {
   const Summary summary = run("run", small_config({{"data.validation", "0.25"}, {"method", "fedavg"}}));
   EXPECT_TRUE(summary.best_by_validation);
   int64_t best = 0;
@@ -314,7 +314,7 @@ TEST_F(ExperimentTest, TheValidationSplitChoosesTheBestModel) {
   EXPECT_EQ(directory("run").read_summary()["best"]["chosen_on"], "validation");
 }
 
-TEST_F(ExperimentTest, TheBestModelIsChosenByTheCriterion) {
+TEST_F(RoundLoopTest, TheBestModelIsChosenByTheCriterion) {
   const Summary summary = run("run", small_config({{"data.validation", "0.25"}, {"eval.criterion", "macro-f1"}}));
   double merit = -1;
   int64_t best = 0;
@@ -332,7 +332,7 @@ TEST_F(ExperimentTest, TheBestModelIsChosenByTheCriterion) {
                {"eval.criterion", "data.validation"});
 }
 
-TEST_F(ExperimentTest, PatienceStopsARunThatGetsNoBetter) {
+TEST_F(RoundLoopTest, PatienceStopsARunThatGetsNoBetter) {
   const Config config =
       small_config({{"data.validation", "0.25"}, {"eval.patience", "2"}, {"train.lr", "0"}, {"train.rounds", "50"}});
   const Summary summary = run("run", config);
@@ -342,7 +342,7 @@ TEST_F(ExperimentTest, PatienceStopsARunThatGetsNoBetter) {
   EXPECT_EQ(directory("run").read_metrics().size(), 3U);  // still out of patience
 }
 
-TEST_F(ExperimentTest, PatienceWithoutAValidationSplitIsRefused) {
+TEST_F(RoundLoopTest, PatienceWithoutAValidationSplitIsRefused) {
   expect_error(Fault::usage,
                [&] {
                  run("run", small_config({{"eval.patience", "2"}}));
@@ -353,7 +353,7 @@ TEST_F(ExperimentTest, PatienceWithoutAValidationSplitIsRefused) {
 
 // --- Participation ---
 
-TEST_F(ExperimentTest, HalfTheClientsTakePartWhereAsked) {
+TEST_F(RoundLoopTest, HalfTheClientsTakePartWhereAsked) {
   const Config config = small_config({{"train.participation", "0.5"}, {"method", "fedgrab"}});
   run("a", config);
   run("b", small_config({{"train.participation", "0.5"}, {"method", "fedgrab"}, {"engine.workers", "2"}}));
@@ -387,7 +387,7 @@ TEST(ChooseClients, GivesEveryClientItsTurn) {
 
 // --- Directories and interruption ---
 
-TEST_F(ExperimentTest, AFolderThatHoldsARunIsNotOverwritten) {
+TEST_F(RoundLoopTest, AFolderThatHoldsARunIsNotOverwritten) {
   const Settings settings = read_settings(small_config());
   const std::string wanted = directory("run").root.string();
   EXPECT_EQ(new_run_directory(wanted, settings).root, wanted);
@@ -397,12 +397,12 @@ TEST_F(ExperimentTest, AFolderThatHoldsARunIsNotOverwritten) {
   expect_error(Fault::usage, [&] { new_run_directory(wanted, settings); }, {"holds a run already", "--resume"});
 }
 
-TEST_F(ExperimentTest, AnOutputThatCannotBeWrittenIsNamed) {
+TEST_F(RoundLoopTest, AnOutputThatCannotBeWrittenIsNamed) {
   scratch_.write("file", "");
   expect_error(Fault::other, [&] { run("file/run", small_config()); }, {scratch_.path("file/run")});
 }
 
-TEST_F(ExperimentTest, StartsFromTheWeightsOfAFile) {
+TEST_F(RoundLoopTest, StartsFromTheWeightsOfAFile) {
   run("first", small_config({{"method", "fedavg"}}));
   const auto model = directory("first").model();
   run("second", small_config({{"method", "fedavg"}, {"model.init", model.string()}, {"train.lr", "0"}}));
@@ -465,4 +465,4 @@ TEST(InterruptionDeathTest, SavesTheFinishedRoundsAndGoesOnExactly) {
   expect_same_run(directory, uninterrupted);
 }
 
-}  // namespace fedgrab::experiment_test
+}  // namespace fedgrab::round_loop_test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "experiment/reproduction_view.h"
+#include "experiment/reproduce/reproduction_view.h"
 #include "fedgrab/core/file.h"
 #include "tests/data/scratch_folder.h"
 

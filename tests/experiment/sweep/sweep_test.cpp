@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fedgrab/core/file.h"
-#include "fedgrab/experiment/experiment.h"
+#include "fedgrab/experiment/round_loop.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::sweep_test {
@@ -72,11 +72,11 @@ TEST_F(SweepTest, SeveralGridsInOneFile) {
 TEST_F(SweepTest, AMethodMayHaveValuesOfItsOwn) {
   const auto file = scratch_.write("a.toml",
                                    "[sweep]\nmethod = [\"fedavg\", \"fedprox\"]\n"
-                                   "[sweep.with.fedprox]\n\"method.fedprox.mu\" = 0.5\ntrain.lr = 0.01\n");
+                                   "[sweep.with.fedprox]\n\"client.prox.mu\" = 0.5\ntrain.lr = 0.01\n");
   const auto cells = cells_of(read_grids(read_toml(file)));
   EXPECT_EQ(cells[0].all.size(), 1U);
   const auto config = resolve_config(file, cells[1].all);
-  EXPECT_EQ(std::get<double>(config.get("method.fedprox.mu")), 0.5);
+  EXPECT_EQ(std::get<double>(config.get("client.prox.mu")), 0.5);
   EXPECT_EQ(std::get<double>(config.get("train.lr")), 0.01);
 }
 
