@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
                             {"server.optimizer", "none, momentum, adagrad, adam, yogi"}},
                     Refused{"post-hoc", {{"posthoc.kind", "tau-nrm"}}, {"posthoc.kind", "did you mean tau-norm?"}}));
 
-TEST(Creff, RefusesModelsWhoseGradientsAreTooLargeToSend) {
+TEST(CreffModel, IsRefusedWhereItsGradientsAreTooLargeToSend) {
   const auto model = [](int64_t features) {
     return compose("creff").model({"wide", {1, 1, 1}, {Layer{LayerKind::flatten, "", -1}}, features}, 1024);
   };
