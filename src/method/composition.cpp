@@ -37,6 +37,7 @@ void merge(Needs& all, const Needs& one) {
   all.global_counts |= one.global_counts;
   all.features |= one.features;
   all.linear_head |= one.linear_head;
+  all.plain_head |= one.plain_head;
   if (all.hard_labels.empty()) all.hard_labels = one.hard_labels;
   all.prior |= one.prior;
   all.payloads |= one.payloads;
@@ -103,11 +104,17 @@ void Composition::check(const Config& config) const {
   const auto refuse = [](const std::string& key, const std::string& why, const std::string& hint) {
     throw Error(Fault::usage, key, why, hint);
   };
+  const char* asks = loss_->objective().head().kind == HeadKind::cosine ? "objective.name" : "head.kind";
   if (needs_.linear_head && head_->head().kind != HeadKind::linear)
     refuse("posthoc.kind",
-           fmt::format("\"{}\" changes a linear classifier, and objective.name = \"{}\" has a cosine head",
-                       text("posthoc.kind"), text("objective.name")),
-           "choose another loss, or posthoc.kind=none");
+           fmt::format("\"{}\" changes a linear classifier, and {} = \"{}\" has a cosine head", text("posthoc.kind"),
+                       asks, text(asks)),
+           fmt::format("choose another {}, or posthoc.kind=none", asks));
+  if (needs_.plain_head && head_->head().projected)
+    refuse(
+        "posthoc.kind",
+        fmt::format("\"{}\" trains a classifier on the features, which head.projected changes", text("posthoc.kind")),
+        "set head.projected=false, or posthoc.kind=none");
   for (const std::string mixing : {"train.mixup", "train.cutmix"})
     if (!needs_.hard_labels.empty() && config.schema().contains(mixing) && std::get<double>(config.get(mixing)) > 0)
       refuse(mixing, "an image has two labels, and " + needs_.hard_labels,

@@ -62,7 +62,8 @@ std::string head_lines(const Head& head, int64_t classes) {
           ? "scores"
           : fmt::format("(scores * {} / torch.clamp_min(torch.std(scores, [-1], False, True), 1e-8) + self.shift)",
                         std::sqrt(std::max(m - 1, 1.0)) / m);
-  return fmt::format("  scores = {}\n  return {} * {}\n", scores, answer, head.scale);
+  return fmt::format("  scores = {}\n  return {} * {}{}\n", scores, answer, head.scale,
+                     head.offset.empty() ? "" : " + self.offset");
 }
 
 std::string source(const Model& model) {
@@ -89,6 +90,8 @@ void save_torchscript(const std::filesystem::path& path, const State& state, con
   module.register_buffer("std", per_channel(normalisation.std));
   if (const auto& shift = state.model->heads.front().shift; !shift.empty())
     module.register_buffer("shift", torch::tensor(shift));
+  if (const auto& offset = state.model->heads.front().offset; !offset.empty())
+    module.register_buffer("offset", torch::tensor(offset));
   module.define(source(*state.model));
   module.eval();
 

@@ -158,10 +158,20 @@ TEST(Config, RefusesTheWrongType) {
   expect_contains(usage_error([&] { config.set_assignment("train.nesterov=maybe"); }), {"true or false"});
   expect_contains(usage_error([&] { config.set_assignment("train.sizes=1,x"); }), {"train.sizes", "list of integers"});
   expect_contains(usage_error([&] { config.set_assignment("train.lr"); }), {"train.lr", "key=value"});
-  for (const char* line : {"lr = true", "lr = \"0.1\"", "epochs = 2.0", "epochs = [1]", "nesterov = 1", "note = 3",
-                           "steps = [true]", "sizes = [1.0]", "sizes = true", "tags = [1]"})
+  for (const char* line :
+       {"lr = true", "lr = \"0.1\"", "epochs = 2.0", "epochs = [1, 2]", "epochs = [2.0]", "epochs = []", "nesterov = 1",
+        "note = 3", "steps = [true]", "sizes = [1.0]", "sizes = true", "tags = [1]"}) {
+    SCOPED_TRACE(line);
     expect_contains(usage_error([&] { config.load_toml_text(std::string("[train]\n") + line, "my.toml"); }),
                     {"my.toml", "train.", "expected"});
+  }
+}
+
+TEST(Config, TakesAListOfOneForItsValueAndAValueForAListOfOne) {  // a parameter may have changed from one to the other
+  Config config = make_config();
+  config.load_toml_text("[train]\nepochs = [3]\nsizes = 4", "my.toml");
+  EXPECT_EQ(std::get<int64_t>(config.get("train.epochs")), 3);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(config.get("train.sizes")), std::vector<int64_t>{4});
 }
 
 TEST(Config, PointsAtTheLineOfBadToml) {

@@ -1,146 +1,118 @@
 #include <gtest/gtest.h>
 
-#include "fedgrab/method/method.h"
-#include "tests/data/scratch_folder.h"
+#include <cmath>
+
+#include "tests/method/tiny.h"
 
 namespace fedgrab::fedavg_test {
 
-Config defaults() {
-  Schema schema;
-  declare_methods(schema);
-  return Config(schema);
-}
-
-/// A norm of one channel and heads on its one feature.
-std::shared_ptr<const Model> tiny_model(std::vector<Head> heads) {
-  const Layer norm{.kind = LayerKind::batch_norm, .name = "bn1", .in = 1, .out = 1};
-  return make_model({"tiny", {1, 1, 1}, {norm, Layer{LayerKind::flatten, "", 0}}, 1}, std::move(heads), 2);
-}
-
 class FedAvg : public testing::Test {
  protected:
-  /// One round in which client k ends at locals[k] and holds shares[k] of the samples.
-  void round(State& global, const std::vector<State>& locals, const std::vector<double>& shares) {
+  /// One round in which client k has so many samples and ends at locals[k].
+  void round(const std::vector<State>& locals, const std::vector<int64_t>& samples) {
+    federation_.clients.resize(locals.size());
+    for (size_t k = 0; k < locals.size(); ++k) federation_.clients[k].samples = samples[k];
+    const auto context = federation_.begin();
     Sums sums;
-    TensorMap client_memory, server_memory;
     for (size_t k = 0; k < locals.size(); ++k) {
-      const ClientView view{static_cast<int64_t>(k), 1, shares[k], 1, global, {}, client_memory};
-      for (const auto& sent : method_->contribute(view, {locals[k], 1, 0.1, 0.0})) {
-        sums.add(sent.name, sent.values, sent.weight);
-        sent_bytes_ += sent.bytes;
-      }
+      federation_.send(federation_.client(context, k), {locals[k], 1, 0.1, 0.0}, sums);
+      EXPECT_TRUE(federation_.clients[k].state.empty());
     }
-    method_->server_rule(global, sums, 1, server_memory);
-    EXPECT_TRUE(client_memory.empty() && server_memory.empty());
+    federation_.global = federation_.method.aggregate(context, sums, federation_.server);
+    EXPECT_TRUE(federation_.server.empty());
   }
+  State filled(const std::vector<float>& values) const { return {federation_.model, torch::tensor(values)}; }
 
-  static State filled(const std::shared_ptr<const Model>& model, const std::vector<float>& values) {
-    return {model, torch::tensor(values)};
-  }
-
-  std::unique_ptr<Method> method_ = find_method("fedavg").make(defaults());
-  int64_t sent_bytes_ = 0;
+  TinyFederation federation_{compose("fedavg"), 1, 2};
+  State& global_ = federation_.global;
 };
 
-TEST_F(FedAvg, AveragesByShareOfSamplesWithTheRunningStatistics) {
-  const auto model = tiny_model({Head{}});
+std::shared_ptr<const Model> partly_shared() {
+  return tiny_model({Head{.role = Role::frozen}, Head{.name = "own", .role = Role::personal}}, 1, 2);
+}
+
+TEST_F(FedAvg, AveragesByNumberOfSamplesWithTheRunningStatistics) {
   // bn1.weight, bn1.bias, fc.weight (2), fc.bias (2), running mean and variance
-  ASSERT_EQ(model->size, 8);
-  State global = filled(model, {9, 9, 9, 9, 9, 9, 9, 9});
-  round(global,
-        {filled(model, {1, 0, 4, -4, 0.5, 2, 8, 1}), filled(model, {2, 4, 0, 4, 0.5, -2, 0, 3}),
-         filled(model, {4, 0, 0, 0, 0.5, 0, 4, 2})},
-        {0.5, 0.25, 0.25});
-  EXPECT_TRUE(torch::equal(global.flat, torch::tensor({2.0F, 1.0F, 2.0F, -1.0F, 0.5F, 0.5F, 5.0F, 1.75F})));
+  ASSERT_EQ(federation_.model->size, 8);
+  global_.flat.fill_(9);
+  round({filled({1, 0, 4, -4, 0.5, 2, 8, 1}), filled({2, 4, 0, 4, 0.5, -2, 0, 3}), filled({4, 0, 0, 0, 0.5, 0, 4, 2})},
+        {2, 1, 1});
+  EXPECT_TRUE(torch::equal(global_.flat, torch::tensor({2.0F, 1.0F, 2.0F, -1.0F, 0.5F, 0.5F, 5.0F, 1.75F})));
 }
 
-TEST(FedAvgMemory, OfABalancerIsKeptOverRoundsUnlessReset) {
-  const LogitBatch batch{.logits = torch::tensor({{0.5F, -0.5F}}), .labels = torch::tensor({0}, torch::kLong)};
-  const State global = initial_state(tiny_model({Head{}}), 1);
-  for (const bool reset : {false, true}) {
-    Config config = defaults();
-    config.set_text("objective.name", "sgb");
-    config.set("objective.sgb.reset", reset);
-    const auto method = find_method("fedavg").make(config);
-    TensorMap memory;
-    const auto step = [&](int64_t round) {
-      const auto rule = method->client_rule({0, round, 1, 1, global, {}, memory});
-      return (*rule.heads[0].objective)(batch, memory).gradient;
-    };
-    const auto first = step(1);
-    EXPECT_EQ(torch::equal(step(2), first), reset);
-  }
-}
-
-TEST_F(FedAvg, OneClientHandsItsModelOverToTheBit) {
-  const auto model = tiny_model({Head{}});
-  State global = filled(model, std::vector<float>(8, 0));
-  const State local = filled(model, {0.1F, 0.2F, 0.3F, -0.7F, 1e-3F, 3.3F, 1.1F, 0.9F});
-  round(global, {local}, {1.0});
-  EXPECT_TRUE(torch::equal(global.flat, local.flat));
+TEST_F(FedAvg, OfOneClientIsItsModelToTheBit) {
+  const State local = filled({0.1F, 0.2F, 0.3F, -0.7F, 1e-3F, 3.3F, 1.1F, 0.9F});
+  round({local}, {1});
+  EXPECT_TRUE(torch::equal(global_.flat, local.flat));
 }
 
 TEST_F(FedAvg, LeavesFrozenAndPersonalParametersToTheBit) {
-  const auto model = tiny_model({Head{.role = Role::frozen}, Head{.name = "own", .role = Role::personal}});
-  const State before = initial_state(model, 1);
-  State global = before.clone();
+  federation_.model = partly_shared();
+  const State before = initial_state(federation_.model, 1);
+  global_ = before.clone();
   State local = before.clone();
-  local.flat.add_(1);  // a client that tampers with everything
-  round(global, {local}, {1.0});
+  local.flat.add_(1);  // a client that changes everything
+  round({local}, {1});
   for (const auto* name : {"fc.weight", "fc.bias", "own.weight", "own.bias"})
-    EXPECT_TRUE(torch::equal(global.view(name), before.view(name))) << name;
+    EXPECT_TRUE(torch::equal(global_.view(name), before.view(name))) << name;
   for (const auto* name : {"bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var"})
-    EXPECT_TRUE(torch::equal(global.view(name), local.view(name))) << name;
+    EXPECT_TRUE(torch::equal(global_.view(name), local.view(name))) << name;
 }
 
 TEST_F(FedAvg, CountsTheBytesOfWhatIsShared) {
-  const auto model = tiny_model({Head{}});
-  State global = initial_state(model, 1);
-  round(global, {global.clone(), global.clone()}, {0.5, 0.5});
-  EXPECT_EQ(sent_bytes_, 2 * 8 * 4);
-  EXPECT_EQ(method_->bytes_down(*model), 8 * 4);
-  const auto partly = tiny_model({Head{.role = Role::frozen}, Head{.name = "own", .role = Role::personal}});
-  EXPECT_EQ(method_->bytes_down(*partly), 4 * 4);  // the norm alone
+  round({global_.clone(), global_.clone()}, {1, 1});
+  EXPECT_EQ(federation_.bytes_up, 2 * 8 * 4);
+  EXPECT_EQ(federation_.method.bytes_down(*federation_.model), 8 * 4);
+  EXPECT_EQ(federation_.method.bytes_down(*partly_shared()), 4 * 4);  // BatchNorm alone
 }
 
-TEST_F(FedAvg, TrainsItsOnlyHeadWithTheSoftmax) {
-  const State global = initial_state(tiny_model(method_->heads()), 1);
-  TensorMap memory;
-  const ClientRule rule = method_->client_rule({0, 1, 1.0, 1, global, {}, memory});
-  ASSERT_EQ(rule.heads.size(), 1U);
+TEST_F(FedAvg, TrainsItsOnlyHeadBySoftmax) {
+  const auto problem = federation_.configure();
+  ASSERT_EQ(problem.heads.size(), 1U);
   const LogitBatch batch{.logits = torch::zeros({1, 2}), .labels = torch::tensor({int64_t{1}})};
-  const auto result = (*rule.heads.front().objective)(batch, memory);
+  TensorMap state;
+  const auto result = (*problem.heads.front().objective)(batch, state);
   EXPECT_FLOAT_EQ(result.loss.item<float>(), std::log(2.0F));
   EXPECT_TRUE(torch::allclose(result.gradient, torch::tensor({{0.5F, -0.5F}})));
-  EXPECT_EQ(rule.proximal, 0);
-  EXPECT_FALSE(rule.correction.defined());
-  EXPECT_FALSE(method_->centralised());
+  EXPECT_EQ(problem.proximal, 0);
+  EXPECT_FALSE(problem.correction.defined());
+  EXPECT_FALSE(problem.class_weights.defined() || problem.class_sizes.defined());
+  EXPECT_EQ(problem.feature_loss, nullptr);
 }
 
-TEST(Methods, TakeTheObjectiveTheUserAskedFor) {
-  Config config = defaults();
-  config.set_text("objective.name", "sigmoid");
-  const auto method = find_method("fedavg").make(config);
-  const State global = initial_state(tiny_model(method->heads()), 1);
-  TensorMap memory;
-  const ClientRule rule = method->client_rule({0, 1, 1.0, 1, global, {}, memory});
+TEST_F(FedAvg, DeploysTheModelAsItIsAndStartsEveryClientFromIt) {
+  EXPECT_TRUE(torch::equal(federation_.method.deploy(global_, no_tensors).flat, global_.flat));
+  for (const int64_t round : {1, 2}) EXPECT_FALSE(federation_.method.own_start(round));
+  EXPECT_TRUE(federation_.method.weights_only());
+  EXPECT_FALSE(federation_.begin().prior.defined());
+  EXPECT_FALSE(federation_.method.recorded_prior(federation_.begin()).defined());
+}
+
+TEST(FedAvgLoss, IsTheOneTheUserAskedFor) {
+  TinyFederation f(compose("fedavg", {{"objective.name", "sigmoid"}}), 1, 2);
   const LogitBatch batch{.logits = torch::zeros({1, 2}), .labels = torch::tensor({int64_t{1}})};
-  EXPECT_FLOAT_EQ((*rule.heads.front().objective)(batch, memory).loss.item<float>(), 2 * std::log(2.0F));
+  TensorMap state;
+  EXPECT_FLOAT_EQ((*f.configure().heads.front().objective)(batch, state).loss.item<float>(), 2 * std::log(2.0F));
 }
 
-TEST(Methods, UnknownNamesAreAnsweredWithTheNearestKnownOne) {
-  expect_error(Fault::usage, [] { find_method("fedavgg"); }, {"method.name", "\"fedavgg\"", "did you mean fedavg?"});
-  Config config = defaults();
-  config.set_text("objective.name", "nonsense");
-  expect_error(Fault::usage, [&] { chosen_loss(config); }, {"objective.name", "nonsense"});
+TEST(FedAvgLoss, KeepsTheStateOfItsBalancersOverRounds) {
+  TinyFederation f(compose("fedavg", {{"objective.name", "sgb"}}), 1, 2);
+  const LogitBatch batch{.logits = torch::tensor({{0.5F, -0.5F}}), .labels = torch::tensor({0}, torch::kLong)};
+  const auto step = [&](int64_t round) {
+    return (*f.configure(round).heads[0].objective)(batch, f.clients[0].state).gradient;
+  };
+  const auto first = step(1);
+  EXPECT_TRUE(torch::equal(first, sigmoid_loss(batch).gradient));
+  EXPECT_FALSE(torch::equal(step(2), first));
 }
 
-TEST(Methods, HaveNamesOfTheirOwnAndASummary) {
-  std::set<std::string> names;
-  for (const auto& entry : methods()) {
-    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
-    EXPECT_FALSE(entry.summary.empty()) << entry.name;
-    EXPECT_FALSE(entry.make(defaults())->heads().empty()) << entry.name;
+TEST(FedAvgLoss, AccumulatesGradientsWhereAsked) {
+  const LogitBatch batch{.logits = torch::tensor({{0.5F, -0.5F}}), .labels = torch::tensor({0}, torch::kLong)};
+  for (const char* collect : {"false", "true"}) {
+    TinyFederation f(compose("fedavg", {{"objective.collect", collect}}), 1, 2);
+    (*f.configure().heads[0].objective)(batch, f.clients[0].state);
+    const auto context = f.begin();
+    EXPECT_EQ(f.method.diagnose(f.client(context)).contains("delta"), std::string(collect) == "true");
   }
 }
 

@@ -26,11 +26,16 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.network << " with " <
 class TorchScript : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Models, TorchScript,
-    testing::Values(Case{"cnn", {3, 16, 16}, {Head{}}}, Case{"cnn", {1, 8, 12}, {Head{}, Head{.name = "probe"}}},
-                    Case{"resnet8", {3, 16, 16}, {Head{}}},
-                    Case{"resnet8", {3, 16, 16}, {Head{.kind = HeadKind::cosine, .bias = false}}},
-                    Case{"cnn", {3, 16, 16}, {Head{.scale = 6, .shift = {0, 0.1F, 0.2F, 0, 0, 0.3F, 1}}}},
-                    Case{"pfl-cnn", {3, 12, 10}, {Head{}}}, Case{"resnet50", {3, 32, 32}, {Head{}}}));
+    testing::Values(
+        Case{"cnn", {3, 16, 16}, {Head{}}}, Case{"cnn", {1, 8, 12}, {Head{}, Head{.name = "probe"}}},
+        Case{"resnet8", {3, 16, 16}, {Head{}}},
+        Case{"resnet8", {3, 16, 16}, {Head{.kind = HeadKind::cosine, .bias = false}}},
+        Case{"cnn", {3, 16, 16}, {Head{.scale = 6, .shift = {0, 0.1F, 0.2F, 0, 0, 0.3F, 1}}}},
+        Case{"cnn",
+             {3, 16, 16},
+             {Head{.kind = HeadKind::cosine, .bias = false, .scale = 6, .offset = {0, 0.1F, 0.2F, 0, 0, 0.3F, 1}}}},
+        Case{"cnn", {3, 16, 16}, {Head{.projected = true, .offset = {0, 0.1F, 0.2F, 0, 0, 0.3F, 1}}}},
+        Case{"pfl-cnn", {3, 12, 10}, {Head{}}}, Case{"resnet50", {3, 32, 32}, {Head{}}}));
 
 TEST_P(TorchScript, AnswersLikeTheNetworkOnNormalisedImages) {
   const auto& [name, input, heads] = GetParam();

@@ -55,7 +55,7 @@ torch::Tensor gcl(const torch::Tensor& z, const LogitBatch& batch) {
 
 std::unique_ptr<Objective> made(const std::string& name, const std::map<std::string, double>& params) {
   Schema schema;
-  declare_objectives(schema);
+  declare_all(objectives(), schema);
   Config config(schema);
   for (const auto& [param, value] : params) config.set("objective." + name + "." + param, value);
   return make_objective(name, config);

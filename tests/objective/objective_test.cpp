@@ -180,7 +180,7 @@ TEST_P(PlainLoss, OfSlotsIsThatOfSeparateCalls) {
 
 TEST(Objective, IsFoundByNameAndKeepsNoGraph) {
   Schema schema;
-  declare_objectives(schema);
+  declare_all(objectives(), schema);
   const Config config(schema);
   TensorMap memory;
   const auto leaf = torch::randn({2, 3}).requires_grad_();
@@ -194,7 +194,7 @@ TEST(Objective, IsFoundByNameAndKeepsNoGraph) {
 
 TEST(Objective, RefusesLabelsOfAnotherShape) {
   Schema schema;
-  declare_objectives(schema);
+  declare_all(objectives(), schema);
   TensorMap memory;
   const auto objective = make_objective("sigmoid", Config(schema));
   const LogitBatch batch{.logits = torch::zeros({2, 3}), .labels = torch::zeros({3}, torch::kLong)};

@@ -31,9 +31,9 @@ class TwoLabels : public testing::TestWithParam<const char*> {
   void expect_mixture(LogitBatch batch, const torch::Tensor& share) {
     const auto other = (batch.labels + torch::arange(6)).remainder(5);  // the same in places
     const auto first = (*loss)(batch, state);
-    LogitBatch with_other = batch;
-    with_other.labels = other;
-    const auto second = (*loss)(with_other, state);
+    LogitBatch second_batch = batch;
+    second_batch.labels = other;
+    const auto second = (*loss)(second_batch, state);
     batch.other_labels = other;
     batch.share = share;
     const auto mixed = (*loss)(batch, state);

@@ -14,27 +14,26 @@ void expect_values(const torch::Tensor& tensor, const std::vector<double>& expec
 
 TEST(Prior, ReadsTheNormsOfTheRows) {
   const auto weights = torch::tensor({{3.0F, -4.0F}, {0.0F, 0.0F}, {5.0F, 12.0F}});  // norms 5, 0, 13
-  expect_values(prior_from_weights(weights, "share"), {5.0 / 18, 0, 13.0 / 18});
-  expect_values(prior_from_weights(weights, "max"), {5.0 / 13, 0, 1});
-  expect_values(prior_from_weights(weights, "span"), {0.1 + 0.9 * 5 / 13, 0.1, 1});
+  expect_values(prior_from_weights(weights, PriorScale::share), {5.0 / 18, 0, 13.0 / 18});
+  expect_values(prior_from_weights(weights, PriorScale::span), {0.1 + 0.9 * 5 / 13, 0.1, 1});
 }
 
 TEST(Prior, ScalesByHand) {
   const auto values = torch::tensor({4.0F, 2.0F, 1.0F, 1.0F});
-  expect_values(scale_prior(values, "share"), {0.5, 0.25, 0.125, 0.125});
-  expect_values(scale_prior(values, "max"), {1, 0.5, 0.25, 0.25});
-  expect_values(scale_prior(values, "span", 0.1), {1, 0.4, 0.1, 0.1});
-  expect_values(scale_prior(values, "span", 0.4), {1, 0.6, 0.4, 0.4});
-  expect_values(scale_prior(values, "span", 0.0), {1, 1.0 / 3, 0, 0});
+  expect_values(scale_prior(values, PriorScale::share), {0.5, 0.25, 0.125, 0.125});
+  expect_values(scale_prior(values, PriorScale::span, 0.1), {1, 0.4, 0.1, 0.1});
+  expect_values(scale_prior(values, PriorScale::span, 0.4), {1, 0.6, 0.4, 0.4});
+  expect_values(scale_prior(values, PriorScale::span, 0.0), {1, 1.0 / 3, 0, 0});
 }
 
 TEST(Prior, RankKeepsTheOrderAndForgetsTheSizes) {
   const auto profile = torch::pow(0.1, torch::arange(10, torch::kFloat) / 9);
   const auto order = torch::tensor({3, 1, 4, 0, 5, 9, 2, 6, 8, 7});
-  EXPECT_TRUE(torch::allclose(scale_prior(profile.index_select(0, order).pow(0.2) + 5, "rank"),
+  EXPECT_TRUE(torch::allclose(scale_prior(profile.index_select(0, order).pow(0.2) + 5, PriorScale::rank),
                               profile.index_select(0, order)));
-  expect_values(scale_prior(torch::tensor({7.0F, 1.0F, 4.0F}), "rank", 0.04), {1, 0.04, 0.2});
-  expect_values(scale_prior(torch::tensor({1.0F, 4.0F, 1.0F}), "rank", 0.0001), {0.001, 1, 0.001});  // ranks 1 and 2
+  expect_values(scale_prior(torch::tensor({7.0F, 1.0F, 4.0F}), PriorScale::rank, 0.04), {1, 0.04, 0.2});
+  expect_values(scale_prior(torch::tensor({1.0F, 4.0F, 1.0F}), PriorScale::rank, 0.0001),
+                {0.001, 1, 0.001});  // ranks 1 and 2
 }
 
 TEST(Prior, StalledIsThatOfThePublishedGate) {
@@ -50,32 +49,30 @@ TEST(Prior, StalledIsThatOfThePublishedGate) {
 
 TEST(Prior, OfEqualRowsIsUniformInEveryScale) {
   const auto rows = torch::tensor({0.1F, 0.7F, -0.3F}).repeat({5, 1});
-  for (const auto* scale : {"share", "max", "span", "rank"}) {
+  for (const auto scale : {PriorScale::share, PriorScale::span, PriorScale::rank}) {
     const auto prior = prior_from_weights(rows, scale);
-    EXPECT_TRUE((prior == prior[0]).all().item<bool>()) << scale << prior;
+    EXPECT_TRUE((prior == prior[0]).all().item<bool>()) << name_of(scale) << prior;
   }
-  expect_values(prior_from_weights(rows, "share"), std::vector<double>(5, 0.2));
-  expect_values(prior_from_weights(rows, "max"), std::vector<double>(5, 1));
+  expect_values(prior_from_weights(rows, PriorScale::share), std::vector<double>(5, 0.2));
 }
 
 TEST(Prior, DoesNotBlowRoundingUpToAPrior) {
   // the same norm summed in another order differs in the last bit at most, which span must not stretch to [0.1, 1]
-  expect_values(scale_prior(torch::tensor({1.0F, 1.0000001F, 0.9999999F}), "span"), {1, 1, 1});
-  expect_values(scale_prior(torch::tensor({1.0F, 1.01F, 1.005F}), "span"), {0.1, 1, 0.55});
+  expect_values(scale_prior(torch::tensor({1.0F, 1.0000001F, 0.9999999F}), PriorScale::span), {1, 1, 1});
+  expect_values(scale_prior(torch::tensor({1.0F, 1.01F, 1.005F}), PriorScale::span), {0.1, 1, 0.55});
 }
 
 TEST(Prior, OfAZeroMatrixIsUniformAndFinite) {
   const auto rows = torch::zeros({4, 3});
-  expect_values(prior_from_weights(rows, "share"), std::vector<double>(4, 0.25));
-  expect_values(prior_from_weights(rows, "max"), std::vector<double>(4, 1));
-  expect_values(prior_from_weights(rows, "span"), std::vector<double>(4, 1));
+  expect_values(prior_from_weights(rows, PriorScale::share), std::vector<double>(4, 0.25));
+  expect_values(prior_from_weights(rows, PriorScale::span), std::vector<double>(4, 1));
 }
 
 TEST(Prior, StaysWithinZeroAndOne) {
-  for (const auto* scale : {"share", "max", "span"}) {
+  for (const auto scale : {PriorScale::share, PriorScale::span, PriorScale::rank}) {
     const auto prior = prior_from_weights(torch::randn({100, 16}), scale);
-    EXPECT_GE(prior.min().item<double>(), 0) << scale;
-    EXPECT_LE(prior.max().item<double>(), 1 + 1e-6) << scale;
+    EXPECT_GE(prior.min().item<double>(), 0) << name_of(scale);
+    EXPECT_LE(prior.max().item<double>(), 1 + 1e-6) << name_of(scale);
   }
 }
 

@@ -101,6 +101,7 @@ struct Needs {
   bool global_counts = false;  // every client reveals its class counts once
   bool features = false;       // before_training() reads the features of the client's images
   bool linear_head = false;    // the classifier must be linear
+  bool plain_head = false;     // it must read the features as they are, without a projection
   bool prior = false;          // an estimate of the class prior
   bool payloads = false;       // more than the averaged model travels
   bool moves_target = false;   // server_step() corrects the mean of the clients' models

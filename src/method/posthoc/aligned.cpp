@@ -28,7 +28,8 @@ class Aligned : public PosthocClassifier {
     return {
         .auxiliary = {{.name = "aux", .detached = true}, {.name = "local", .role = Role::personal, .detached = true}},
         .own_start = OwnStart::always,
-        .linear_head = true};
+        .linear_head = true,
+        .plain_head = true};
   }
   void before_training(const ClientContext& client, State& local, const LabelledFeatures* /*own*/) const override {
     for (const auto& [parameter, kept] :

@@ -6,7 +6,7 @@ State with_offset(const State& model, const torch::Tensor& offset) {
   State changed = model.clone();
   const Head& head = model.model->heads.front();
   const auto values = offset.to(torch::kFloat).cpu().contiguous();
-  if (head.bias) {
+  if (head.bias && !head.projected) {  // a learned temperature would multiply it with the bias
     auto bias = changed.view(head.name + ".bias");
     bias.add_(values.to(bias.device()), 1 / head.scale);
     return changed;

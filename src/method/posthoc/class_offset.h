@@ -1,5 +1,5 @@
 /// A post-hoc classifier that adds a number to the logit of every class. For a linear head it becomes part of the bias;
-/// a cosine head carries it in the model card.
+/// a cosine or projected head carries it in the model card.
 #pragma once
 
 #include "fedgrab/method/posthoc.h"

@@ -46,6 +46,7 @@ class Creff : public PosthocClassifier {
     return {.broadcast_bytes = each * static_cast<int64_t>(sizeof(float)),
             .features = true,
             .linear_head = true,
+            .plain_head = true,
             .payloads = true};
   }
 

@@ -1,4 +1,4 @@
-#include "fedgrab/method/sums.h"
+#include "fedgrab/part/sums.h"
 
 #include <gtest/gtest.h>
 
