@@ -180,7 +180,7 @@ std::vector<ClientReport> CudaEngine::train(const RoundTask& task, Sums& sums, C
   std::vector<ClientReport> reports(task.clients.size());
   sums.use(add_on_device);
   phases_.clear();
-  const auto global = task.global.flat.cuda();
+  const auto global = task.round.global.flat.cuda();
   const Settle settle;
   for (auto places = by_size(task.clients, federation_.partition); !places.empty();) {
     try {
