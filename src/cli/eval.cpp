@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "accuracy_table.h"
 #include "commands.h"
 #include "config_flags.h"
 #include "fedgrab/core/error.h"
+#include "fedgrab/engine/engine.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
@@ -15,7 +17,7 @@ namespace {
 
 struct EvalFlags {
   std::string model;
-  std::vector<std::string> set;
+  std::vector<std::string> set, posthoc;
   bool json = false;
 };
 
@@ -36,11 +38,31 @@ std::string first_difference(const std::vector<std::string>& trained, const std:
   return fmt::format("\"{}\" instead of \"{}\"", *b, *a);
 }
 
-void evaluate(const EvalFlags& flags) {
-  const LoadedModel loaded = load_model(flags.model, flags.set);
-  const Config config = resolve_config({flags.model, loaded.card.config}, assignments_of(flags.set));
-  const Settings settings = read_settings(config);
-  Preparation prepared = prepare(settings);
+/// Where the data of a run lie, its own configuration says and no model file does.
+Assignments with_paths_of_run(const std::string& model, const std::vector<std::string>& changes) {
+  namespace fs = std::filesystem;
+  const fs::path given = fs::path(model).lexically_normal();
+  Assignments all;
+  for (const fs::path& folder : {given, given.parent_path(), given.parent_path().parent_path()}) {
+    const RunDirectory run{folder};
+    if (!fs::exists(run.config())) continue;
+    const Config config = resolve_config(run.config(), {});
+    for (const auto& key : path_keys())
+      if (const auto path = std::get<std::string>(config.get(key)); !path.empty()) all.emplace_back(key, path);
+    break;
+  }
+  for (auto& change : assignments_of(changes)) all.push_back(std::move(change));
+  return all;
+}
+
+struct Evaluation {
+  std::string posthoc;
+  Predictions predictions;
+  Accuracy accuracy;
+};
+
+Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, Preparation& prepared) {
+  const LoadedModel loaded = redeploy(flags.model, changes, &prepared);
   if (prepared.data.shape() != loaded.card.input || prepared.data.classes() != loaded.state.model->classes)
     throw Error(Fault::checkpoint, flags.model,
                 fmt::format("expects {} classes of {}x{}x{} images, the data has {} of {}x{}x{}",
@@ -53,31 +75,61 @@ void evaluate(const EvalFlags& flags) {
                             first_difference(loaded.card.class_names, prepared.data.class_names)),
                 "the folders of the classes must have the names they had in training");
   prepared.data.normalisation = loaded.card.normalisation;
+  const Config config = resolve_config({flags.model, loaded.card.config}, changes);
+  const Settings settings = read_settings(config);
   const Partition nobody;
   const Federation federation{prepared.data, nobody, loaded.state.model, settings.train};
-  const auto predictions = make_engine(settings.engine, federation)->predict(loaded.state, prepared.data.test);
-  const Accuracy accuracy =
-      score(predictions.classes, prepared.data.test.labels, prepared.groups, prepared.data.classes());
+  Evaluation evaluation{std::get<std::string>(config.get("posthoc.kind")),
+                        make_engine(settings.engine, federation)->predict(loaded.state, prepared.data.test),
+                        {}};
+  evaluation.accuracy =
+      score(evaluation.predictions.classes, prepared.data.test.labels, prepared.groups, prepared.data.classes());
+  return evaluation;
+}
 
+std::vector<std::string> cells_of(const Evaluation& evaluation) {
+  auto cells = accuracy_cells(evaluation.accuracy);
+  cells.insert(cells.begin(), evaluation.posthoc);
+  cells.push_back(percent(evaluation.accuracy.f1));
+  cells.push_back(fmt::format("{:.4f}", evaluation.predictions.loss()));
+  return cells;
+}
+
+void evaluate(const EvalFlags& flags) {
+  const Assignments changes = with_paths_of_run(flags.model, flags.set);
+  const ModelCard card = load_model(flags.model).card;
+  Preparation prepared = prepare(read_settings(resolve_config({flags.model, card.config}, changes)));
+  std::vector<Evaluation> evaluations;
+  if (flags.posthoc.empty()) evaluations.push_back(evaluate_as(flags, changes, prepared));
+  for (const auto& kind : flags.posthoc) {
+    auto with_kind = changes;
+    with_kind.emplace_back("posthoc.kind", kind);
+    evaluations.push_back(evaluate_as(flags, with_kind, prepared));
+  }
   if (flags.json) {
-    Json json = to_json(accuracy);
-    json["loss"] = predictions.loss();
-    json["round"] = loaded.card.round;
-    json["samples"] = prepared.data.test.count();
-    fmt::print("{}\n", json.dump());
+    Json all = Json::array();
+    for (const auto& [posthoc, predictions, accuracy] : evaluations) {
+      Json json = to_json(accuracy);
+      json["posthoc"] = posthoc;
+      json["loss"] = predictions.loss();
+      json["round"] = card.round;
+      json["samples"] = prepared.data.test.count();
+      all.push_back(std::move(json));
+    }
+    fmt::print("{}\n", (flags.posthoc.empty() ? all.front() : all).dump());
     return;
   }
-  Table table({{"class", Align::left}, {"training images"}, {"accuracy"}});
-  for (size_t c = 0; c < accuracy.per_class.size(); ++c)
-    table.add_row({loaded.card.class_names[c], fmt::format("{}", prepared.counts[c]), percent(accuracy.per_class[c])});
-  Table groups({{"All"}, {"Many"}, {"Med"}, {"Few"}, {"macro F1"}, {"loss"}});
-  auto cells = accuracy_cells(accuracy);
-  cells.push_back(percent(accuracy.f1));
-  cells.push_back(fmt::format("{:.4f}", predictions.loss()));
-  groups.add_row(cells);
-  fmt::print("{} after round {} on {} test images\n\n{}\n{}\n{}", flags.model, loaded.card.round,
-             prepared.data.test.count(), table.to_text(), groups.to_text(),
-             groups_text(prepared.groups, loaded.card.class_names));
+  fmt::print("{} after round {} on {} test images\n\n", flags.model, card.round, prepared.data.test.count());
+  if (evaluations.size() == 1) {
+    const Accuracy& accuracy = evaluations.front().accuracy;
+    Table table({{"class", Align::left}, {"training images"}, {"accuracy"}});
+    for (size_t c = 0; c < accuracy.per_class.size(); ++c)
+      table.add_row({card.class_names[c], fmt::format("{}", prepared.counts[c]), percent(accuracy.per_class[c])});
+    fmt::print("{}\n", table.to_text());
+  }
+  Table groups({{"post-hoc classifier", Align::left}, {"All"}, {"Many"}, {"Med"}, {"Few"}, {"macro F1"}, {"loss"}});
+  for (const auto& evaluation : evaluations) groups.add_row(cells_of(evaluation));
+  fmt::print("{}\n{}", groups.to_text(), groups_text(prepared.groups, card.class_names));
 }
 
 }  // namespace
@@ -92,6 +144,12 @@ void add_eval(CLI::App& app) {
           "Change a parameter of the run: data.path say, or posthoc.* to deploy the model of a checkpoint with another "
           "classifier")
       ->type_name("KEY=VALUE");
+  command
+      ->add_option("--posthoc", flags->posthoc,
+                   "Compare post-hoc classifiers, such as none,bias-calibration,tau-norm; what is fitted takes the "
+                   "validation split")
+      ->type_name("KIND,…")
+      ->delimiter(',');
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] {
     find_model(*flags);

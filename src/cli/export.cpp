@@ -16,9 +16,9 @@ struct ExportFlags {
 
 void export_model(const ExportFlags& flags) {
   for (const auto& change : flags.set)
-    if (!change.starts_with("method."))
-      throw Error(Fault::usage, change, "changes nothing in what is exported", "--set takes parameters of the method");
-  const LoadedModel loaded = load_model(flags.model, flags.set);
+    if (!change.starts_with("posthoc.") && !change.starts_with("prior."))
+      throw Error(Fault::usage, change, "changes nothing in what is exported", "--set takes posthoc.* and prior.*");
+  const LoadedModel loaded = redeploy(flags.model, assignments_of(flags.set), nullptr);
   const auto& card = loaded.card;
   if (flags.format == "safetensors") {
     save_model(flags.out, card, loaded.state);
@@ -46,9 +46,7 @@ void add_export(CLI::App& app) {
                    "torchscript (LibTorch, PyTorch, mobile) or safetensors (torchvision's names)")
       ->check(CLI::IsMember({"torchscript", "safetensors"}))
       ->capture_default_str();
-  command
-      ->add_option("--set", flags->set,
-                   "Change a parameter of the method, for a model that a checkpoint is to hand out otherwise")
+  command->add_option("--set", flags->set, "Deploy the model of a checkpoint with other posthoc.* or prior.*")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->callback([flags] { export_model(*flags); });

@@ -2,6 +2,7 @@
 
 #include "accuracy_table.h"
 #include "commands.h"
+#include "fedgrab/core/address_space.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/data/batch.h"
 #include "fedgrab/data/load.h"
@@ -32,6 +33,7 @@ torch::Tensor probabilities(Network& network, const ModelCard& card, const DataP
 }
 
 void predict(const PredictFlags& flags) {
+  reserve_blas_memory(1);
   const LoadedModel loaded = load_model(flags.model);
   Network network(loaded.state.model);
   network.load(loaded.state);

@@ -13,6 +13,9 @@
 namespace fedgrab {
 namespace {
 
+namespace fs = std::filesystem;
+constexpr uint64_t most_bytes = uint64_t{1} << 30;
+
 bool starts_with(std::span<const uint8_t> bytes, std::initializer_list<uint8_t> magic) {
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
@@ -23,10 +26,29 @@ void unreadable(const std::string& file, std::string_view format, std::string_vi
   throw Error(Fault::data, file, fmt::format("cannot be read as {}: {}", format, why), "replace or remove it");
 }
 
-void check_dimensions(const std::string& file, std::string_view format, uint64_t height, uint64_t width) {
+MemoryShare share_of_memory(const std::string& file, std::string_view format, uint64_t height, uint64_t width,
+                            uint64_t bytes_per_pixel) {
   constexpr uint64_t most_pixels = uint64_t{1} << 28;
   if (height == 0 || width == 0 || width > most_pixels / height)
     unreadable(file, format, fmt::format("{} x {} pixels", width, height));
+  const uint64_t bytes = height * width * bytes_per_pixel;
+  if (bytes > most_bytes)
+    unreadable(file, format, fmt::format("{} x {} pixels, {} MiB in memory", width, height, bytes >> 20U));
+  static MemoryBudget budget(most_bytes);
+  return budget.take(bytes);
+}
+
+MemoryShare MemoryBudget::take(uint64_t bytes) {
+  std::unique_lock lock(guard_);
+  freed_.wait(lock, [&] { return taken_ == 0 || taken_ + bytes <= total_; });
+  taken_ += bytes;
+  return {this, [bytes](MemoryBudget* budget) {
+            {
+              const std::lock_guard given_back(budget->guard_);
+              budget->taken_ -= bytes;
+            }
+            budget->freed_.notify_all();
+          }};
 }
 
 Image to_planes(ImageShape shape, std::span<const uint8_t> pixels) {
@@ -39,8 +61,11 @@ Image to_planes(ImageShape shape, std::span<const uint8_t> pixels) {
 }
 
 Image read_image(const std::filesystem::path& path, int64_t enough) {
-  const auto bytes = read_bytes(path);
   const std::string file = path.string();
+  std::error_code none;
+  if (fs::is_regular_file(path, none) && fs::file_size(path, none) > most_bytes)
+    throw Error(Fault::data, file, "is larger than any image", "replace or remove it");
+  const auto bytes = read_bytes(path);
   if (starts_with(bytes, {0x89, 'P', 'N', 'G'})) return decode_png(bytes, file);
   if (starts_with(bytes, {0xFF, 0xD8})) return decode_jpeg(bytes, file, enough);
   for (const uint8_t kind : {'2', '3', '5', '6'})
@@ -58,7 +83,7 @@ bool looks_like_image(const std::filesystem::path& path) {
 }
 
 Image with_channels(const Image& image, int64_t channels) {
-  if (channels == image.shape.channels) return image;
+  if (channels == image.shape.channels) return {image.shape, image.bytes, image.reduced};
   ImageShape shape = image.shape;
   shape.channels = channels;
   Image result{shape, {}};

@@ -36,6 +36,7 @@ class JpegSource {
     // Colour in four bytes a pixel, like CMYK: compilers take those apart faster than three.
     codec_.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_EXT_RGBX;
     cmyk_ = four;
+    several_scans_ = jpeg_has_multiple_scans(&codec_) != 0;
     const int64_t shorter = std::min(codec_.image_height, codec_.image_width);
     while (enough > 0 && codec_.scale_denom < 8 && shorter / (2 * codec_.scale_denom) >= enough)
       codec_.scale_denom *= 2;
@@ -65,9 +66,13 @@ class JpegSource {
   size_t width() const { return codec_.output_width; }
   size_t row_bytes() const { return width() * static_cast<size_t>(codec_.output_components); }
   int64_t reduced() const { return codec_.scale_denom; }
-  /// Of what libjpeg holds in memory at once: all of a progressive file, rows of any other.
-  size_t held_height() const { return codec_.progressive_mode != 0 ? codec_.image_height : height(); }
-  size_t held_width() const { return codec_.progressive_mode != 0 ? codec_.image_width : width(); }
+  /// Of what libjpeg holds in memory at once: all of a file of several scans, rows of any other.
+  size_t held_height() const { return several_scans_ ? codec_.image_height : height(); }
+  size_t held_width() const { return several_scans_ ? codec_.image_width : width(); }
+  /// Coefficients of 16 bits, and the planes.
+  size_t held_bytes_per_pixel() const {
+    return (several_scans_ ? 2 * static_cast<size_t>(codec_.num_components) : 0) + (codec_.num_components == 1 ? 1 : 3);
+  }
   const char* message() const { return message_; }
 
  private:
@@ -107,7 +112,7 @@ class JpegSource {
   jpeg_error_mgr errors_{};
   std::jmp_buf failed_{};
   std::span<const uint8_t> bytes_;
-  bool cmyk_ = false;
+  bool cmyk_ = false, several_scans_ = false;
   char message_[JMSG_LENGTH_MAX] = "";
 };
 
@@ -116,12 +121,14 @@ class JpegSource {
 Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file, int64_t enough) {
   JpegSource source(bytes);
   if (!source.read_header(enough)) unreadable(file, "JPEG", source.message());
-  check_dimensions(file, "JPEG", source.held_height(), source.held_width());
+  const auto memory =
+      share_of_memory(file, "JPEG", source.held_height(), source.held_width(), source.held_bytes_per_pixel());
 
   Image image{{source.row_bytes() == source.width() ? 1 : 3, static_cast<int64_t>(source.height()),
                static_cast<int64_t>(source.width())},
               {},
-              source.reduced()};
+              source.reduced(),
+              memory};
   image.bytes.resize(static_cast<size_t>(image.shape.size()));
   std::vector<uint8_t> row(source.row_bytes());
   if (!source.read_planes(row.data(), image.bytes.data())) unreadable(file, "JPEG", source.message());

@@ -179,6 +179,8 @@ Partition load_partition(const std::filesystem::path& path) {
     json = nlohmann::json::parse(shallow_json(text, path.string()));
   } catch (const nlohmann::json::parse_error& error) {
     throw refuse(fmt::format("not valid JSON near byte {}", error.byte));
+  } catch (const nlohmann::json::exception&) {  // 1e999, say
+    throw refuse("holds a number that is out of range");
   }
   const auto clients = json.find("clients");
   if (clients == json.end() || !clients->is_array() || clients->empty()) throw refuse("no list of clients");
@@ -187,8 +189,10 @@ Partition load_partition(const std::filesystem::path& path) {
     if (!client.is_array()) throw refuse(fmt::format("client {} is not a list", partition.size()));
     auto& samples = partition.emplace_back();
     for (const auto& sample : client) {
-      if (!sample.is_number_integer())
-        throw refuse(fmt::format("client {}: {} is not a sample index", partition.size() - 1, sample.dump()));
+      const bool too_large = sample.is_number_unsigned() && sample.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+      if (!sample.is_number_integer() || too_large)
+        throw refuse(fmt::format("client {}: {} is not a sample index", partition.size() - 1,
+                                 sample.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
       samples.push_back(sample.get<int64_t>());
     }
   }

@@ -8,6 +8,8 @@
 namespace fedgrab {
 namespace {
 
+constexpr int most_texts = 8;  // a packed comment may have 8 MB, and a file a thousand of them
+
 /// What libpng needs during one file. Its errors come back by longjmp, so the functions that call it hold nothing with
 /// a destructor and say by a bool how it went.
 class PngSource {
@@ -24,6 +26,7 @@ class PngSource {
     if (info_ == nullptr) return false;
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_read_fn(png_, this, on_read);
+    png_set_chunk_cache_max(png_, most_texts);
     png_read_info(png_, info_);
     png_set_expand(png_);
     png_set_scale_16(png_);
@@ -85,7 +88,8 @@ std::vector<uint8_t> laid_on_black(const std::vector<uint8_t>& pixels, size_t ch
 Image decode_png(std::span<const uint8_t> bytes, const std::string& file) {
   PngSource source(bytes);
   if (!source.read_header()) unreadable(file, "PNG", source.message());
-  check_dimensions(file, "PNG", source.height(), source.width());
+  // The pixels, with their transparency, and the planes made of them.
+  const auto memory = share_of_memory(file, "PNG", source.height(), source.width(), 2 * source.channels());
 
   std::vector<uint8_t> pixels(source.height() * source.row_bytes());
   std::vector<png_bytep> rows(source.height());
@@ -94,9 +98,11 @@ Image decode_png(std::span<const uint8_t> bytes, const std::string& file) {
 
   const bool transparent = source.channels() % 2 == 0;
   if (transparent) pixels = laid_on_black(pixels, source.channels());
-  return to_planes(
+  Image image = to_planes(
       {source.channels() < 3 ? 1 : 3, static_cast<int64_t>(source.height()), static_cast<int64_t>(source.width())},
       pixels);
+  image.memory = memory;
+  return image;
 }
 
 }  // namespace fedgrab

@@ -60,7 +60,7 @@ Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file) {
   const uint32_t width = reader.number();
   const uint32_t height = reader.number();
   const uint32_t most = reader.number();
-  check_dimensions(file, format, height, width);
+  const auto memory = share_of_memory(file, format, height, width, colour ? 6 : 2);
   if (most == 0 || most > 65535) unreadable(file, format, fmt::format("its largest value is {}, not 1 to 65535", most));
   if (!plain) reader.byte();  // the one white space before the pixels
 
@@ -77,7 +77,9 @@ Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file) {
     if (value > most) unreadable(file, format, fmt::format("a pixel of {} is above the largest value {}", value, most));
     pixel = static_cast<uint8_t>((value * 255 + most / 2) / most);
   }
-  return to_planes(shape, pixels);
+  Image image = to_planes(shape, pixels);
+  image.memory = memory;
+  return image;
 }
 
 }  // namespace fedgrab

@@ -50,7 +50,7 @@ void Resampler::operator()(const uint8_t* plane, size_t stride, uint8_t* out) {
 }
 
 Image resize(const Image& image, int64_t height, int64_t width) {
-  if (image.shape.height == height && image.shape.width == width) return image;
+  if (image.shape.height == height && image.shape.width == width) return {image.shape, image.bytes, image.reduced};
   Resampler resample(image.shape.height, image.shape.width, height, width);
   Image result{{image.shape.channels, height, width}, {}};
   result.bytes.resize(static_cast<size_t>(result.shape.size()));
@@ -62,7 +62,7 @@ Image resize(const Image& image, int64_t height, int64_t width) {
 
 Image centre_square(const Image& image, int64_t side) {
   const auto [channels, height, width] = image.shape;
-  if (height == side && width == side) return image;
+  if (height == side && width == side) return {image.shape, image.bytes, image.reduced};
   const int64_t shorter = std::min(height, width);
   // Half a pixel is rounded to even, as Python's round() does for torchvision. What is cut off is never made: of a
   // panorama that would be most.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/random.h"
 #include "fedgrab/data/load.h"
 
@@ -216,11 +217,13 @@ Split draw_split(int64_t per_class, uint64_t seed, uint32_t split) {
   std::vector<uint8_t> bytes(static_cast<size_t>(per_class * shape.size()) * figures.size());
   Split result;
   uint8_t* out = bytes.data();
-  for (int64_t index = 0; index < per_class; ++index)
+  for (int64_t index = 0; index < per_class; ++index) {
+    throw_if_interrupted();
     for (uint32_t label = 0; label < figures.size(); ++label, out += shape.size()) {
       draw(Random(seed, Purpose::synthetic, split, label, static_cast<uint32_t>(index)), figures[label], out);
       result.labels.push_back(static_cast<int32_t>(label));
     }
+  }
   result.images = Images::own(shape, std::move(bytes));
   return result;
 }

@@ -36,7 +36,7 @@ class CpuEngine : public Engine {
   }
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
-  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count) override;
+  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count, bool logits) override;
   std::string describe() const override { return fmt::format("cpu, {} worker{}", workers_, workers_ == 1 ? "" : "s"); }
 
  private:
@@ -46,8 +46,9 @@ class CpuEngine : public Engine {
     return *slot;
   }
   ClientReport train_client(const RoundTask& task, int64_t client, TensorMap& state, Sums& sums, int worker);
-  void predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
-                     double& loss);
+  /// Returns the logits.
+  torch::Tensor predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
+                              double& loss);
 
   const Federation& federation_;
   int workers_;
@@ -89,8 +90,8 @@ ClientReport CpuEngine::train_client(const RoundTask& task, int64_t client, Tens
   return report;
 }
 
-void CpuEngine::predict_range(Network& network, const Split& split, int64_t first, int64_t count, int32_t* classes,
-                              double& loss) {
+torch::Tensor CpuEngine::predict_range(Network& network, const Split& split, int64_t first, int64_t count,
+                                       int32_t* classes, double& loss) {
   const auto shape = split.images.shape;
   std::vector<int64_t> indices(static_cast<size_t>(count));
   std::iota(indices.begin(), indices.end(), first);
@@ -102,11 +103,13 @@ void CpuEngine::predict_range(Network& network, const Split& split, int64_t firs
   const auto labels =
       torch::tensor(std::vector<int64_t>(split.labels.begin() + first, split.labels.begin() + first + count));
   loss = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum().item<double>();
+  return logits;
 }
 
-Predictions CpuEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count) {
+Predictions CpuEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count, bool logits) {
   const int64_t batches = (count + evaluation_batch - 1) / evaluation_batch;
-  Predictions predictions{std::vector<int32_t>(static_cast<size_t>(count)), 0};
+  Predictions predictions{std::vector<int32_t>(static_cast<size_t>(count)), 0, {}};
+  if (logits) predictions.logits = torch::empty({count, state.model->classes});
   std::vector<double> losses(static_cast<size_t>(batches));
   std::vector<char> loaded(static_cast<size_t>(workers_));
   parallel_for(batches, workers_, [&](int64_t batch, int worker) {
@@ -116,8 +119,10 @@ Predictions CpuEngine::predict_part(const State& state, const Split& split, int6
     if (loaded[static_cast<size_t>(worker)] == 0) network.load(state);
     loaded[static_cast<size_t>(worker)] = 1;
     const int64_t place = batch * evaluation_batch;
-    predict_range(network, split, first + place, std::min(evaluation_batch, count - place),
-                  predictions.classes.data() + place, losses[static_cast<size_t>(batch)]);
+    const int64_t size = std::min(evaluation_batch, count - place);
+    const auto some = predict_range(network, split, first + place, size, predictions.classes.data() + place,
+                                    losses[static_cast<size_t>(batch)]);
+    if (logits) predictions.logits.narrow(0, place, size).copy_(some);
   });
   for (const double loss : losses) predictions.loss_sum += std::ldexp(std::round(std::ldexp(loss, 32)), -32);
   return predictions;

@@ -29,7 +29,7 @@ class DistributedEngine : public Engine {
       : own_(std::move(own)), ranks_(ranks), owners_(owners_of(federation.partition, ranks.size())) {}
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
-  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count) override;
+  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count, bool logits) override;
   std::string describe() const override { return fmt::format("{} ranks, each {}", ranks_.size(), own_->describe()); }
   std::map<std::string, double> phase_seconds() const override { return own_->phase_seconds(); }
   int64_t peak_device_bytes() const override { return own_->peak_device_bytes(); }
@@ -79,12 +79,14 @@ std::vector<ClientReport> DistributedEngine::train(const RoundTask& task, Sums& 
   return ordered;
 }
 
-Predictions DistributedEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count) {
-  const auto [rank, size] = std::pair(int64_t{ranks_.rank()}, int64_t{ranks_.size()});
+Predictions DistributedEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count,
+                                            bool logits) {
+  const int64_t rank = ranks_.rank(), size = ranks_.size();
   const int64_t batches = (count + evaluation_batch - 1) / evaluation_batch;
   const auto start = [&](int64_t r) { return first + std::min(count, batches * r / size * evaluation_batch); };
   Predictions part;
-  ranks_.collective([&] { part = own_->predict_part(state, split, start(rank), start(rank + 1) - start(rank)); });
+  ranks_.collective(
+      [&] { part = own_->predict_part(state, split, start(rank), start(rank + 1) - start(rank), logits); });
 
   std::string sent(sizeof(double) + part.classes.size() * sizeof(int32_t), '\0');
   std::memcpy(sent.data(), &part.loss_sum, sizeof(double));
@@ -97,6 +99,17 @@ Predictions DistributedEngine::predict_part(const State& state, const Split& spl
     const size_t before = all.classes.size();
     all.classes.resize(before + (other.size() - sizeof(double)) / sizeof(int32_t));
     std::memcpy(all.classes.data() + before, other.data() + sizeof(double), other.size() - sizeof(double));
+  }
+  if (logits) {
+    const auto own = part.logits.contiguous();
+    const std::string bytes(static_cast<const char*>(own.data_ptr()), own.nbytes());
+    std::vector<torch::Tensor> rows;
+    for (const auto& other : ranks_.all_gather(bytes)) {
+      const auto samples = static_cast<int64_t>(other.size() / sizeof(float)) / state.model->classes;
+      rows.push_back(torch::empty({samples, state.model->classes}));
+      std::memcpy(rows.back().data_ptr(), other.data(), other.size());
+    }
+    all.logits = torch::cat(rows);
   }
   return all;
 }

@@ -1,7 +1,9 @@
 #include "fedgrab/engine/engine.h"
 
 #include "engines.h"
+#include "fedgrab/core/address_space.h"
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/parallel.h"
 
 namespace fedgrab {
 
@@ -26,6 +28,7 @@ std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation
 #else
   on_cuda(params);  // may throw
 #endif
+  reserve_blas_memory(static_cast<int>(params.workers > 0 ? params.workers : available_cores()) + 1);
   return make_cpu_engine(params, federation);
 }
 

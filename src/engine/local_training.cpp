@@ -11,7 +11,10 @@
 namespace fedgrab {
 
 LocalTraining::LocalTraining(const Federation& federation)
-    : federation_(federation), network_(federation.model), sgd_(*federation.model) {}
+    : federation_(federation),
+      network_(federation.model),
+      sgd_(*federation.model),
+      mixer_(federation.train.mixup, federation.train.cutmix) {}
 
 ClientReport LocalTraining::run(const ClientContext& client, const Composition& method) {
   network_.load(client.round.global);
@@ -71,6 +74,16 @@ LabelledFeatures LocalTraining::features_of(int64_t client) {
   return {torch::cat(features), labels};
 }
 
+void LocalTraining::mix(torch::Tensor& images, LogitBatch& batch, const Random& random) const {
+  if (!mixer_.on()) return;
+  const int64_t count = images.size(0);
+  const auto shape = federation_.data.shape();
+  const Mix chosen = mixer_.choose(random, count, shape);
+  mix_batch(chosen, count, shape, images.data_ptr<float>());
+  batch.other_labels = batch.labels.roll(-1);
+  batch.share = torch::full({1}, chosen.share);
+}
+
 double LocalTraining::step(const ClientContext& client, const LocalProblem& problem, std::span<const int64_t> samples,
                            uint32_t position, uint32_t step_index, double lr) {
   const auto& data = federation_.data;
@@ -87,11 +100,13 @@ double LocalTraining::step(const ClientContext& client, const LocalProblem& prob
   for (int64_t i = 0; i < count; ++i)
     labels.data_ptr<int64_t>()[i] = data.train.labels[static_cast<size_t>(samples[static_cast<size_t>(i)])];
 
-  const NetworkOutput output =
-      network_.forward_training(images, Random(seed, Purpose::dropout, number, round, step_index));
   LogitBatch batch{.labels = labels};
   batch.counts = counts_;
-  if (problem.class_weights.defined()) batch.weights = problem.class_weights.index_select(0, labels);
+  mix(images, batch, Random(seed, Purpose::mix, number, round, step_index));
+  if (problem.class_weights.defined()) weigh_by_class(batch, problem.class_weights);
+
+  const NetworkOutput output =
+      network_.forward_training(images, Random(seed, Purpose::dropout, number, round, step_index));
   std::vector<torch::Tensor> gradients(output.logits.size());
   double loss = 0;
   for (size_t head = 0; head < problem.heads.size(); ++head) {

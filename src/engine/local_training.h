@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "fedgrab/data/batch_mixer.h"
 #include "fedgrab/engine/engine.h"
 #include "sgd.h"
 
@@ -21,6 +22,8 @@ class LocalTraining {
  private:
   /// Features of the client's images under the model it received.
   LabelledFeatures features_of(int64_t client);
+  /// Mixes the images where that is on, and adds the second labels to the batch.
+  void mix(torch::Tensor& images, LogitBatch& batch, const Random& random) const;
   /// One step; returns the classifying head's loss.
   double step(const ClientContext& client, const LocalProblem& problem, std::span<const int64_t> samples,
               uint32_t position, uint32_t step_index, double lr);
@@ -28,6 +31,7 @@ class LocalTraining {
   const Federation& federation_;
   Network network_;
   Sgd sgd_;
+  BatchMixer mixer_;
   torch::Tensor counts_;                              // sizes of the classes, of the client in training
   std::vector<std::unique_ptr<Network>> references_;  // models whose features a loss compares with
 };

@@ -41,9 +41,14 @@ void update(float* w, float* g, float* v, const float* start, const float* corre
 
 Sgd::Sgd(const Model& model)
     : trained_(model.ranges([](const ParameterInfo& p) { return p.trained(); })),
-      main_(model.ranges([&](const ParameterInfo& p) { return p.trained() && !is_auxiliary(model, p); })),
-      auxiliary_(model.ranges([&](const ParameterInfo& p) { return p.trained() && is_auxiliary(model, p); })),
-      velocity_(torch::zeros({model.size}, torch::kFloat)) {}
+      velocity_(torch::zeros({model.size}, torch::kFloat)) {
+  for (const bool auxiliary : {false, true})
+    for (const bool weights : {false, true})
+      for (const Range& range : model.ranges([&](const ParameterInfo& p) {
+             return p.trained() && is_auxiliary(model, p) == auxiliary && (p.kind == ParameterKind::weight) == weights;
+           }))
+        stretches_.push_back({range, auxiliary, weights});
+}
 
 void Sgd::step(Network& network, const State& global, const LocalProblem& problem, const TrainParams& params,
                double lr) {
@@ -53,16 +58,19 @@ void Sgd::step(Network& network, const State& global, const LocalProblem& proble
   const Coefficients c{static_cast<float>(lr), static_cast<float>(params.momentum),
                        static_cast<float>(params.weight_decay), static_cast<float>(problem.proximal),
                        clip_factor(g, trained_, params.clip)};
-  const auto plainly = [&](const std::vector<Range>& ranges) {  // bit-identical to FedAvg
-    for (const auto& [offset, size] : ranges) update(w + offset, g + offset, v + offset, size, c);
-  };
-  if (problem.proximal == 0 && !problem.correction.defined()) return plainly(trained_);
+  const bool has_terms = problem.proximal != 0 || problem.correction.defined();
   const auto* start = global.flat.data_ptr<float>();
   const float* correction = problem.correction.defined() ? problem.correction.data_ptr<float>() : nullptr;
-  for (const auto& [offset, size] : main_)
-    update(w + offset, g + offset, v + offset, start + offset, correction == nullptr ? nullptr : correction + offset,
-           size, c);
-  plainly(auxiliary_);
+  for (const auto& [range, auxiliary, weights] : stretches_) {
+    const auto [offset, size] = range;
+    Coefficients own = c;
+    if (!weights && !params.decay_norms) own.decay = 0;
+    if (has_terms && !auxiliary)
+      update(w + offset, g + offset, v + offset, start + offset, correction == nullptr ? nullptr : correction + offset,
+             size, own);
+    else  // bit-identical to FedAvg
+      update(w + offset, g + offset, v + offset, size, own);
+  }
 }
 
 }  // namespace fedgrab

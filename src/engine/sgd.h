@@ -16,11 +16,18 @@ class Sgd {
   /// Forgets the momentum.
   void reset() { velocity_.zero_(); }
   /// w ← w − lr·v, v ← m·v + g + wd·w + μ(w − w_global) + correction; leaves the gradient at zero for the next step.
-  /// Auxiliary heads have neither proximal term nor correction.
+  /// Auxiliary heads have neither proximal term nor correction; without decay_norms, BatchNorm and biases have no
+  /// decay.
   void step(Network& network, const State& global, const LocalProblem& problem, const TrainParams& params, double lr);
 
  private:
-  std::vector<Range> trained_, main_, auxiliary_;
+  /// Neighbouring parameters that are updated alike.
+  struct Stretch {
+    Range range;
+    bool auxiliary, weights;  // weights: neither of BatchNorm nor biases
+  };
+  std::vector<Range> trained_;
+  std::vector<Stretch> stretches_;
   torch::Tensor velocity_;
 };
 

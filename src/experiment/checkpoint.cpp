@@ -8,6 +8,8 @@
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/nesting.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/engine/engine.h"
+#include "fedgrab/experiment/federation_run.h"
 #include "fedgrab/experiment/settings.h"
 #include "fedgrab/method/composition.h"
 #include "fedgrab/model/safetensors.h"
@@ -28,6 +30,7 @@ std::string card_to_text(const ModelCard& card) {
               {"head_bias", card.head.bias},
               {"head_scale", card.head.scale},
               {"head_projected", card.head.projected},
+              {"head_offset", card.head.offset},
               {"head_shift", card.head.shift},
               {"class_names", card.class_names},
               {"mean", card.normalisation.mean},
@@ -58,6 +61,7 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
     json.at("head_bias").get_to(card.head.bias);
     json.at("head_scale").get_to(card.head.scale);
     card.head.projected = json.value("head_projected", false);
+    card.head.offset = json.value("head_offset", std::vector<float>());
     card.head.shift = json.value("head_shift", std::vector<float>());
     json.at("class_names").get_to(card.class_names);
     json.at("mean").get_to(card.normalisation.mean);
@@ -65,9 +69,12 @@ ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
     json.at("round").get_to(card.round);
     json.at("config").get_to(card.config);
     const auto channels = static_cast<size_t>(card.input.channels);
-    if (!(card.head.shift.empty() || card.head.shift.size() == card.class_names.size()) ||
-        card.normalisation.mean.size() != channels || card.normalisation.std.size() != channels ||
-        card.class_names.empty() || card.input.height < 1 || card.input.width < 1 || card.round < 0)
+    const auto fits = [&](const std::vector<float>& values) {
+      return values.empty() || values.size() == card.class_names.size();
+    };
+    if (!fits(card.head.shift) || !fits(card.head.offset) || card.normalisation.mean.size() != channels ||
+        card.normalisation.std.size() != channels || card.class_names.empty() || card.input.height < 1 ||
+        card.input.width < 1 || card.round < 0)
       throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
     return card;
   } catch (const nlohmann::json::exception& error) {
@@ -102,6 +109,7 @@ fs::path model_file(const fs::path& path) {
 
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round) {
   config.reset("engine.");
+  for (const auto& key : path_keys()) config.reset(key);  // a model file goes to places that need not know them
   return {.architecture = read_settings(config).model.name,
           .input = data.shape(),
           .head = model.heads.front(),
@@ -152,6 +160,7 @@ void check_resumed_settings(const Config& config, const ModelCard& card, const f
     const std::string& key = parameter.key;
     if (!saved.is_set(key) || saved.get(key) == config.get(key)) continue;
     if (key == "train.rounds" && !cosine) continue;
+    if (std::find(path_keys().begin(), path_keys().end(), key) != path_keys().end()) continue;  // in no card
     if (key.starts_with("engine.") || key.starts_with("record.") || key.starts_with("checkpoint.")) continue;
     throw Error(Fault::usage, key,
                 fmt::format("{} differs from {}, with which {} was trained", to_text(config.get(key)),
@@ -189,32 +198,43 @@ LoadedModel load_model(const fs::path& path) {
   return loaded;
 }
 
-LoadedModel load_model(const fs::path& path, const std::vector<std::string>& changes) {
-  const auto of_deployment = [](const std::string& change) {
-    return change.starts_with("posthoc") || change.starts_with("prior.");
-  };
-  for (const auto& change : changes)
-    if (change.starts_with("method") || change.starts_with("objective") || change.starts_with("server."))
-      throw Error(Fault::usage, change, "cannot be changed after training",
+LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Preparation* prepared) {
+  for (const auto& [key, value] : changes)
+    if (key.starts_with("method") || key.starts_with("objective") || key.starts_with("server.") ||
+        key.starts_with("head."))
+      throw Error(Fault::usage, key, "cannot be changed after training",
                   "of a trained model posthoc.* and prior.* can be changed, posthoc.kind=tau-norm for one");
   LoadedModel loaded = load_model(path);
-  if (std::none_of(changes.begin(), changes.end(), of_deployment)) return loaded;
+  const bool anything = std::any_of(changes.begin(), changes.end(), [](const auto& change) {
+    return change.first.starts_with("posthoc") || change.first.starts_with("prior.");
+  });
+  if (!anything) return loaded;
   const fs::path file_path = fs::is_directory(path) ? newest_checkpoint(path) : path;
   const TensorFile file = load_safetensors(file_path);
   if (file.metadata.contains(model_mark))
     throw Error(Fault::checkpoint, path.string(), "holds the deployed model alone",
                 "give a run directory or a checkpoint to have posthoc.* or prior.* changed");
   loaded.card = card_from_file(file, file_path);
+  const TomlText trained_with{file_path.string(), loaded.card.config};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
+  // The checkpoint has the heads of the parts that trained it.
+  Composition trained(resolve_config(trained_with, {}));
   Checkpoint checkpoint;
-  {  // the checkpoint has the heads and the state of the parts that trained it
-    Composition trained(resolve_config({file_path.string(), loaded.card.config}, {}));
-    checkpoint.global = initial_state(trained.model(architecture_of(loaded.card, file_path), classes), 0);
-  }
+  checkpoint.global = initial_state(trained.model(architecture_of(loaded.card, file_path), classes), 0);
   ClientStore clients;
   load_checkpoint(file_path, checkpoint, clients);
-  const Config config = resolve_config({file_path.string(), loaded.card.config}, assignments_of(changes));
-  const Composition method(config);
+
+  const Config config = resolve_config(trained_with, changes);
+  Composition method(config);
+  if ((method.fitted() || method.needs().global_counts) && prepared == nullptr)
+    throw Error(Fault::usage, "posthoc.kind", "is fitted on data", "use it with eval, which reads the data");
+  if (method.needs().global_counts) method.learn_counts(prepared->counts);
+  if (method.fitted()) {
+    const Partition nobody;
+    const Federation federation{prepared->data, nobody, checkpoint.global.model, config.read<TrainParams>("train")};
+    const auto engine = make_engine(config.read<EngineParams>("engine"), federation);
+    fit_posthoc(*engine, method, prepared->validation, checkpoint.global, checkpoint.server);
+  }
   loaded.state = method.deploy(checkpoint.global, checkpoint.server);
   loaded.card.head = loaded.state.model->heads.front();
   loaded.card.config = config.to_toml();

@@ -1,5 +1,6 @@
 #include "fedgrab/experiment/federation_run.h"
 
+#include "fedgrab/core/error.h"
 #include "fedgrab/experiment/checkpoint.h"
 
 namespace fedgrab {
@@ -9,6 +10,17 @@ State initial_model(const Settings& settings, Composition& method, ImageShape sh
   method.initialise(state, settings.seed());
   if (!settings.model.init.empty()) initialise_from_file(state, settings.model.init);
   return state;
+}
+
+void fit_posthoc(Engine& engine, const Composition& method, const Split& validation, const State& global,
+                 TensorMap& server) {
+  if (!method.fitted()) return;
+  if (validation.count() == 0)
+    throw Error(Fault::usage, "posthoc.kind", "is fitted on a validation split, and there is none",
+                "set data.validation, 0.1 say");
+  const auto predictions = engine.predict(method.undeployed(global, server), validation, true);
+  const std::vector<int64_t> labels(validation.labels.begin(), validation.labels.end());
+  method.fit({predictions.logits, torch::tensor(labels)}, global, server);
 }
 
 FederationRun::FederationRun(const Config& config)

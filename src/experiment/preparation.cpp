@@ -47,6 +47,23 @@ std::vector<int64_t> hold_out(std::vector<int64_t>& samples, std::span<const int
   return held;
 }
 
+/// Up to `per_class` samples of every class that are not among `used`.
+std::vector<int64_t> unused(const std::vector<int64_t>& used, std::span<const int32_t> labels, int64_t classes,
+                            int64_t per_class, uint64_t seed) {
+  std::vector<bool> taken(labels.size());
+  for (const int64_t i : used) taken[static_cast<size_t>(i)] = true;
+  std::vector<int64_t> left(static_cast<size_t>(classes), per_class), chosen;
+  for (const int64_t i : permutation(static_cast<int64_t>(labels.size()), Random(seed, Purpose::split))) {
+    const auto at = static_cast<size_t>(i);
+    auto& wanted = left[static_cast<size_t>(labels[at])];
+    if (taken[at] || wanted == 0) continue;
+    --wanted;
+    chosen.push_back(i);
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
 void use_common_classes(Dataset& data, const std::vector<std::string>& common) {
   if (std::set(common.begin(), common.end()).size() != common.size())
     throw Error(Fault::usage, "classes", "name a class twice");
@@ -76,6 +93,13 @@ Preparation prepare(const Settings& settings, const std::vector<std::string>& fe
   if (settings.data.validation > 0) {
     const auto held = hold_out(p.samples, labels, p.data.classes(), settings.data.validation, settings.seed());
     p.validation = copy_samples(p.data.train, held);
+  }
+  if (settings.longtail.validation > 0) {
+    if (settings.data.validation > 0)
+      throw Error(Fault::usage, "longtail.validation", "and data.validation both ask for a validation split",
+                  "set one of them");
+    p.validation = copy_samples(
+        p.data.train, unused(p.samples, labels, p.data.classes(), settings.longtail.validation, settings.seed()));
   }
   p.counts = class_counts(labels, p.samples, p.data.classes());
   p.groups = group_classes(settings.eval, p.counts, p.data.balanced);

@@ -103,13 +103,16 @@ RoundLoop::RoundLoop(const Config& config, const RunOptions& options, Communicat
       settings_(run_.settings),
       recorder_(options.directory, ranks.first()),
       checkpoints_(options.directory, ranks, settings_.checkpoint, settings_.engine) {
-  if (settings_.eval.patience > 0 && settings_.data.validation <= 0)
+  if (settings_.eval.patience > 0 && run_.prepared.validation.count() == 0)
     throw Error(Fault::usage, "eval.patience", "needs a validation split to watch", "set data.validation, 0.1 say");
   const auto& prepared = run_.prepared;
   const Split& judged = prepared.validation.count() > 0 ? prepared.validation : prepared.data.test;
   if (settings_.eval.criterion == Criterion::few && !holds_any(judged, prepared.groups.few))
     throw Error(Fault::usage, "eval.criterion", "the images that choose the best round have none of a Few class",
                 "enlarge data.validation, or choose macro-f1");
+  if (run_.method.fitted() && prepared.validation.count() == 0)
+    throw Error(Fault::usage, "posthoc.kind", "is fitted on a validation split, and there is none",
+                "set data.validation, 0.1 say");
   engine_ = make_engine(settings_.engine, *run_.federation, ranks);
   state_.global = run_.initial.clone();
 }
@@ -178,7 +181,10 @@ RoundRecord RoundLoop::train_round(int64_t round) {
   const double aggregate_seconds = watch.lap();
 
   auto record = record_training(context, reports);
-  if (round % settings_.eval.every == 0 || last) evaluate(record, run_.method.deploy(next.global, next.server));
+  if (round % settings_.eval.every == 0 || last) {
+    fit_posthoc(*engine_, run_.method, run_.prepared.validation, next.global, next.server);
+    evaluate(record, run_.method.deploy(next.global, next.server));
+  }
   record.phase_seconds = {{"train", train_seconds}, {"aggregate", aggregate_seconds}, {"evaluate", watch.lap()}};
   for (const auto& [phase, seconds] : record.phase_seconds) record.seconds += seconds;
   state_ = std::move(next);

@@ -163,8 +163,13 @@ Config resolve_config(const TomlText& file, const Assignments& flags) {
   return config;
 }
 
+const std::vector<std::string>& path_keys() {
+  static const std::vector<std::string> keys{"data.path", "data.images", "data.cache", "partition.file", "model.init"};
+  return keys;
+}
+
 Config with_absolute_paths(Config config) {
-  for (const char* key : {"data.path", "data.images", "data.cache", "partition.file", "model.init"}) {
+  for (const auto& key : path_keys()) {
     const auto path = std::get<std::string>(config.get(key));
     if (!path.empty()) config.set(key, std::filesystem::absolute(path).lexically_normal().string());
   }

@@ -37,6 +37,7 @@ void merge(Needs& all, const Needs& one) {
   all.global_counts |= one.global_counts;
   all.features |= one.features;
   all.linear_head |= one.linear_head;
+  if (all.hard_labels.empty()) all.hard_labels = one.hard_labels;
   all.prior |= one.prior;
   all.payloads |= one.payloads;
   all.moves_target |= one.moves_target;
@@ -107,6 +108,10 @@ void Composition::check(const Config& config) const {
            fmt::format("\"{}\" changes a linear classifier, and objective.name = \"{}\" has a cosine head",
                        text("posthoc.kind"), text("objective.name")),
            "choose another loss, or posthoc.kind=none");
+  for (const std::string mixing : {"train.mixup", "train.cutmix"})
+    if (!needs_.hard_labels.empty() && config.schema().contains(mixing) && std::get<double>(config.get(mixing)) > 0)
+      refuse(mixing, "an image has two labels, and " + needs_.hard_labels,
+             fmt::format("set {}=0; softmax, sigmoid, balanced-softmax and fedlc take two labels", mixing));
   if (needs_.prior && prior_ == nullptr)
     refuse("posthoc.kind", fmt::format("\"{}\" needs an estimate of the class prior", text("posthoc.kind")),
            "set prior.source, dpa for one");
@@ -140,7 +145,7 @@ RoundContext Composition::begin_round(int64_t round, uint64_t seed, std::vector<
           .population = population,
           .global = global,
           .server = server,
-          .prior = prior_ ? prior_->estimate(global, server, global_counts_) : torch::Tensor(),
+          .prior = prior_of(global, server),
           .global_counts = global_counts_};
 }
 
@@ -159,16 +164,27 @@ State Composition::aggregate(const RoundContext& round, const Sums& sums, Tensor
   return model;
 }
 
+torch::Tensor Composition::prior_of(const State& global, const TensorMap& server) const {
+  return prior_ ? prior_->estimate(global, server, global_counts_) : torch::Tensor();
+}
+
+State Composition::undeployed(const State& global, const TensorMap& server) const {
+  const auto mean = server.find(average);
+  if (mean == server.end() || server_.ema == 0) return global;
+  State model = global.clone();
+  for (const auto& ranges : {optimised_ranges(*model.model), statistics_ranges(*model.model)})
+    for (const auto& [offset, size] : ranges)
+      model.flat.narrow(0, offset, size).copy_(mean->second.narrow(0, offset, size));
+  return model;
+}
+
+void Composition::fit(const LabelledLogits& images, const State& global, TensorMap& server) const {
+  if (posthoc_) posthoc_->fit(images, prior_of(global, server), server);
+}
+
 State Composition::deploy(const State& global, const TensorMap& server) const {
-  State model = global;
-  if (const auto mean = server.find(average); mean != server.end() && server_.ema > 0) {
-    model = global.clone();
-    for (const auto& ranges : {optimised_ranges(*model.model), statistics_ranges(*model.model)})
-      for (const auto& [offset, size] : ranges)
-        model.flat.narrow(0, offset, size).copy_(mean->second.narrow(0, offset, size));
-  }
-  const auto prior = prior_ ? prior_->estimate(global, server, global_counts_) : torch::Tensor();
-  return posthoc_ ? posthoc_->deploy(model, prior, server) : model;
+  const State model = undeployed(global, server);
+  return posthoc_ ? posthoc_->deploy(model, prior_of(global, server), server) : model;
 }
 
 torch::Tensor Composition::recorded_prior(const RoundContext& round) const { return loss_->gate(round); }

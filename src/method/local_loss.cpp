@@ -21,11 +21,15 @@ LocalLoss::LocalLoss(const Config& config, const ClassPrior* prior)
   if (wanted && prior == nullptr)
     throw Error(Fault::usage, params_.class_sizes == ClassSizes::prior ? "objective.class_sizes" : "objective.sgb.gate",
                 "needs an estimate of the class prior", "set prior.source, dpa for one");
+  if (const auto reason = objective_->one_label_reason(); !reason.empty())
+    hard_labels_ = fmt::format("objective.name = \"{}\" {}", params_.name, reason);
+  else if (params_.collect)
+    hard_labels_ = fmt::format("objective.collect {}", splits_by_sign);
   if (params_.collect) objective_ = collecting(std::move(objective_));
 }
 
 Needs LocalLoss::needs(const Architecture& /*architecture*/, int64_t /*classes*/) const {
-  return {.global_counts = params_.reweight == Reweight::importance};
+  return {.global_counts = params_.reweight == Reweight::importance, .hard_labels = hard_labels_};
 }
 
 void LocalLoss::initialise(State& global, uint64_t /*seed*/) const {

@@ -28,6 +28,7 @@ class LocalLoss : public Part {
 
   ObjectiveParams params_;
   PriorParams prior_params_;
+  std::string hard_labels_;  // as in Needs
   Gate gate_ = Gate::automatic;
   const ClassPrior* prior_;
   std::unique_ptr<Objective> objective_;

@@ -36,7 +36,8 @@ torch::Tensor head_logits(const Head& head, const torch::Tensor& features,
   auto logits = linear(x, weight, head.bias ? parameter(".bias") : torch::Tensor());
   if (head.projected) logits = logits * parameter(".temperature").unsqueeze(-1);
   if (!head.shift.empty()) logits = standardise(logits) + torch::tensor(head.shift).to(logits.device());
-  return head.scale == 1 ? logits : logits * head.scale;
+  if (head.scale != 1) logits = logits * head.scale;
+  return head.offset.empty() ? logits : logits + torch::tensor(head.offset).to(logits.device());
 }
 
 }  // namespace fedgrab

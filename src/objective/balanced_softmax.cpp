@@ -19,13 +19,18 @@ class BalancedSoftmax : public Objective {
   using Params = BalancedSoftmaxParams;
   static constexpr const char* name = "balanced-softmax";
   explicit BalancedSoftmax(Params params) : tau_(params.tau) {}
+  std::string one_label_reason() const override { return {}; }
+  std::optional<KernelForm> kernel_form() const override { return KernelForm{.offset = tau_ != 0}; }
+  torch::Tensor logit_offset(const torch::Tensor& counts) const override {
+    const auto sizes = counts.clamp_min(1);
+    return tau_ * (sizes / sizes.sum(-1, true)).log();
+  }
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {
     if (tau_ == 0) return softmax_loss(batch);
-    const auto counts = batch.counts.clamp_min(1);
     LogitBatch adjusted = batch;
-    adjusted.logits = batch.logits + tau_ * (counts / counts.sum(-1, true)).log().unsqueeze(-2);
+    adjusted.logits = batch.logits + logit_offset(batch.counts).unsqueeze(-2);
     return softmax_loss(adjusted);
   }
 

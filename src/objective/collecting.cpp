@@ -8,6 +8,7 @@ const std::string positive = "collected.positive", negative = "collected.negativ
 class Collecting : public Objective {
  public:
   explicit Collecting(std::unique_ptr<Objective> loss) : loss_(std::move(loss)) {}
+  std::string one_label_reason() const override { return splits_by_sign; }
   Head head() const override { return loss_->head(); }
   int64_t uniforms(int64_t batch, int64_t classes) const override { return loss_->uniforms(batch, classes); }
 

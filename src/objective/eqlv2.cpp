@@ -23,6 +23,7 @@ class EqlV2 : public Objective {
   using Params = EqlV2Params;
   static constexpr const char* name = "eqlv2";
   explicit EqlV2(Params params) : params_(params) {}
+  std::string one_label_reason() const override { return splits_by_sign; }
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& client_state) const override {

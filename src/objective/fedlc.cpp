@@ -18,12 +18,17 @@ class FedLc : public Objective {
   using Params = FedLcParams;
   static constexpr const char* name = "fedlc";
   explicit FedLc(Params params) : tau_(params.tau) {}
+  std::string one_label_reason() const override { return {}; }
+  std::optional<KernelForm> kernel_form() const override { return KernelForm{.offset = tau_ != 0}; }
+  torch::Tensor logit_offset(const torch::Tensor& counts) const override {
+    return -tau_ * counts.clamp_min(1).pow(-0.25);
+  }
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override {
     if (tau_ == 0) return softmax_loss(batch);
     LogitBatch calibrated = batch;
-    calibrated.logits = batch.logits - tau_ * batch.counts.clamp_min(1).pow(-0.25).unsqueeze(-2);
+    calibrated.logits = batch.logits + logit_offset(batch.counts).unsqueeze(-2);
     return softmax_loss(calibrated);
   }
 

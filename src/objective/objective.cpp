@@ -8,6 +8,8 @@ LogitLoss Objective::operator()(const LogitBatch& batch, TensorMap& client_state
   TORCH_CHECK(batch.logits.dim() >= 2, "logits must be [.., batch, classes]");
   TORCH_CHECK(batch.labels.sizes() == batch.logits.sizes().slice(0, static_cast<size_t>(batch.logits.dim() - 1)),
               "labels must be [.., batch] like the logits");
+  TORCH_CHECK(batch.other_labels.defined() == batch.share.defined(), "two labels need a share");
+  TORCH_CHECK(!batch.other_labels.defined() || mixes(), "the loss takes one label per sample");
   const torch::NoGradGuard no_graph;
   return evaluate(batch, client_state);
 }
@@ -23,6 +25,23 @@ torch::Tensor mean_weights(const LogitBatch& batch) {
 
 torch::Tensor one_hot(const LogitBatch& batch) {
   return torch::zeros_like(batch.logits).scatter_(-1, batch.labels.unsqueeze(-1), 1);
+}
+
+torch::Tensor targets(const LogitBatch& batch) {
+  const auto label = one_hot(batch);
+  if (!batch.other_labels.defined()) return label;
+  const auto other = torch::zeros_like(batch.logits).scatter_(-1, batch.other_labels.unsqueeze(-1), 1);
+  const auto share = batch.share.unsqueeze(-1);
+  return label * share + other * (1 - share);
+}
+
+void weigh_by_class(LogitBatch& batch, const torch::Tensor& class_weights) {
+  batch.weights = class_weights.gather(-1, batch.labels);
+  if (!batch.other_labels.defined()) return;
+  // λ w_y L(y) + (1 − λ) w_y' L(y') as w (λ' L(y) + (1 − λ') L(y'))
+  const auto own = batch.share * batch.weights;
+  batch.weights = own + (1 - batch.share) * class_weights.gather(-1, batch.other_labels);
+  batch.share = own / batch.weights.clamp_min(1e-30);
 }
 
 std::vector<double> to_vector(const torch::Tensor& tensor) {

@@ -9,6 +9,7 @@ class BaseObjective : public Objective {
  public:
   explicit BaseObjective(LogitLoss (*rule)(const LogitBatch&)) : rule_(rule) {}
   std::optional<KernelForm> kernel_form() const override { return KernelForm{.sigmoid = rule_ == sigmoid_loss}; }
+  std::string one_label_reason() const override { return {}; }
 
  protected:
   LogitLoss evaluate(const LogitBatch& batch, TensorMap& /*client_state*/) const override { return rule_(batch); }

@@ -1,10 +1,10 @@
-/// Binary cross-entropy summed over the classes: dL/dz_j = σ(z_j) − 1[j = y].
+/// Binary cross-entropy summed over the classes: dL/dz_j = σ(z_j) − t_j, with t the targets.
 #include "fedgrab/objective/objective.h"
 
 namespace fedgrab {
 
 LogitLoss sigmoid_loss(const LogitBatch& batch) {
-  const auto target = one_hot(batch);
+  const auto target = targets(batch);
   const auto weight = mean_weights(batch);
   // −[t log σ(z) + (1−t) log(1−σ(z))] = max(z, 0) − z t + log(1 + e^−|z|): no overflow at either end
   const auto& z = batch.logits;

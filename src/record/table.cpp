@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
@@ -50,7 +51,29 @@ std::string for_markdown(std::string_view cell) {
   return out;
 }
 
+bool is_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() && end == text.data() + text.size();
+}
+
+/// "-0.1" and "-0.1 ± 0.2".
+bool is_measure(std::string_view text) {
+  constexpr std::string_view sign = " ± ";
+  const auto at = text.find(sign);
+  return at == std::string_view::npos ? is_number(text)
+                                      : is_number(text.substr(0, at)) && is_number(text.substr(at + sign.size()));
+}
+
+/// Spreadsheets run what begins so; they show a text behind an apostrophe.
+bool is_formula(std::string_view cell) {
+  return !cell.empty() && std::string_view("=+-@\t\r").find(cell.front()) != std::string_view::npos &&
+         cell.size() > 1 && !is_measure(cell);
+}
+
 std::string for_csv(std::string_view cell) {
+  if (is_formula(cell)) return for_csv(fmt::format("'{}", cell));
   if (cell.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(cell);
   std::string out = "\"";
   for (const char c : cell) out += c == '"' ? "\"\"" : std::string(1, c);

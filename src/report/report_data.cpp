@@ -67,9 +67,11 @@ Json curves(const Run& run) {
   numbers.emplace_back("macro_f1", of_accuracy([](const Accuracy& a) { return std::optional(a.f1); }));
   numbers.emplace_back("loss", [](const RoundRecord& r) { return std::optional(r.loss); });
   numbers.emplace_back("test_loss", [](const RoundRecord& r) { return r.test_loss; });
-  for (const auto& [name, number] : numbers)
+  for (const auto& entry : numbers) {  // no structured binding: clang 14 lets no lambda capture one
+    const auto& number = entry.second;
     if (std::any_of(records.begin(), records.end(), [&](const auto* r) { return number(*r).has_value(); }))
-      json[name] = column(records, thinning, number);
+      json[entry.first] = column(records, thinning, number);
+  }
   return json;
 }
 

@@ -1,7 +1,9 @@
 #include "fedgrab/report/run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,12 +23,35 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int deepest = 3;  // folders of sweeps of reproductions, and no walk through a whole disk
 
+/// "08:01", as the kernel's list of locks names the file system of a file. stat() names another device on btrfs and on
+/// overlays. Empty where it cannot be found out.
+std::string device_of(const fs::path& file) {
+  const int descriptor = ::open(file.c_str(), O_PATH | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  std::ifstream about(fmt::format("/proc/self/fdinfo/{}", descriptor));
+  std::string word, mount;
+  while (about >> word)
+    if (word == "mnt_id:") about >> mount;
+  ::close(descriptor);
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream fields(line);
+    std::string id, parent;
+    unsigned major = 0, minor = 0;
+    char colon = 0;
+    if (fields >> id >> parent >> major >> colon >> minor && id == mount)
+      return fmt::format("{:02x}:{:02x}", major, minor);
+  }
+  return {};
+}
+
 /// A run in progress holds a lock on its log. The kernel's list is read, because asking by a lock of our own could
 /// make a run fail that starts at that moment.
 bool is_being_written(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return false;
-  const std::string inode = fmt::format(":{} ", status.st_ino);
+  const std::string device = device_of(file);
+  const std::string inode = fmt::format("{}{}:{} ", device.empty() ? "" : " ", device, status.st_ino);
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);)
     if (line.find("FLOCK") != std::string::npos && line.find(inode) != std::string::npos) return true;

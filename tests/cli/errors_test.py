@@ -304,6 +304,25 @@ class Checkpoints(Errors):
         self.refuse(DATA, ["predict", "out", "nowhere.png"], "nowhere.png")
 
 
+class AddressSpace(Errors):
+    def test_under_a_low_limit_a_run_ends_or_says_why_not(self):
+        """OpenBLAS tries without end to get memory that a limit does not allow."""
+        outcomes = set()
+        for mebibytes in range(600, 2000, 100):
+            limit = mebibytes << 20
+            process = start("run", *TINY, "--rounds", 1, "--quiet", "--out", f"out{mebibytes}", folder=self.folder,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            _, err = process.communicate()
+            if process.returncode == 127:  # the system could not even load the libraries
+                continue
+            with self.subTest(mebibytes=mebibytes):
+                self.assertIn(process.returncode, (0, OTHER), err)
+                if process.returncode == OTHER:
+                    self.check_line(err, "memory: ")
+            outcomes.add(process.returncode)
+        self.assertEqual({0, OTHER}, outcomes)
+
+
 class Disk(Errors):
     saving = ["--set", "checkpoint.every=1", "--set", "checkpoint.keep=5", "--quiet"]
 

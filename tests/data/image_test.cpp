@@ -1,7 +1,11 @@
 #include "fedgrab/data/image.h"
 
+#include <atomic>
 #include <cmath>
+#include <thread>
 
+#include "data/decode.h"
+#include "fedgrab/core/parallel.h"
 #include "scratch_folder.h"
 
 namespace fedgrab::image_test {
@@ -179,6 +183,48 @@ TEST(ReadImage, RefusesOtherFiles) {
   expect_unreadable("P7\nWIDTH 1", "not a PNG, JPEG, PPM or PGM");
   const ScratchFolder folder;
   expect_error(Fault::data, [&] { read_image(folder.path("absent.png")); }, {folder.path("absent.png")});
+}
+
+// 16000 x 16000 pixels of four bytes in 69 bytes.
+constexpr std::string_view png_bomb =
+    "89504e470d0a1a0a0000000d4948445200003e8000003e800806000000417edfde0000000c49444154789c6360a03d00000064000186"
+    "643c350000000049454e44ae426082";
+
+TEST(ReadImage, RefusesWhatTakesTooMuchMemory) {
+  expect_unreadable(from_hex(png_bomb), "16000 x 16000 pixels, 1953 MiB");
+  // One component in the first scan of three: libjpeg then keeps the coefficients of the whole image.
+  std::string jpeg = from_hex(jpeg_rgb);
+  const std::string one_scan = from_hex("ffda000c03010002110311003f00"),
+                    first_of_several = from_hex("ffda0008010100003f00");
+  jpeg.replace(jpeg.find(one_scan), one_scan.size(), first_of_several);
+  const std::string size = from_hex("ffc000110800080010"), large = from_hex("ffc00011083fff3fff");
+  jpeg.replace(jpeg.find(size), size.size(), large);
+  expect_unreadable(jpeg, "16383 x 16383 pixels, 2303 MiB");
+  expect_unreadable("P6 16000 16000 255\n", "16000 x 16000 pixels, 1464 MiB");
+}
+
+TEST(ReadImage, RefusesAFileThatIsNoneByItsSize) {
+  const ScratchFolder folder;
+  const auto file = folder.write("hole.png", from_hex(png_rgb));
+  std::filesystem::resize_file(file, uint64_t{1} << 40);  // takes no room on the disk
+  expect_error(Fault::data, [&] { read_image(file); }, {file, "larger than any image"});
+}
+
+TEST(MemoryBudget, IsNotExceededByThreadsTogether) {
+  MemoryBudget budget(100);
+  std::atomic<int64_t> taken = 0, most = 0;
+  parallel_for(200, 8, [&](int64_t item, int) {
+    const int64_t bytes = 20 + item % 60;
+    const MemoryShare share = budget.take(static_cast<uint64_t>(bytes));
+    const int64_t now = taken += bytes;
+    int64_t seen = most;
+    while (seen < now && !most.compare_exchange_weak(seen, now)) {
+    }
+    std::this_thread::yield();
+    taken -= bytes;
+  });
+  EXPECT_LE(most, 100);
+  EXPECT_GE(most, 79);
 }
 
 TEST(LooksLikeImage, GoesByTheEnding) {

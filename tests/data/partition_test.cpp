@@ -189,6 +189,10 @@ TEST_F(PartitionFile, MustBeAPartition) {
   expect_refused(R"({"clients": [[1, 3], 5]})", "client 1 is not a list");
   expect_refused(R"({"clients": [[1, 3], [5.5, 7]]})", "client 1: 5.5 is not");
   expect_refused(R"({"clients": [[1, "3"]]})", "client 0: \"3\" is not");
+  expect_refused(R"({"clients": [[18446744073709551615]]})", "client 0: 18446744073709551615 is not");
+  expect_refused(R"({"clients": [[1e999]]})", "out of range");
+  expect_refused("{\"clients\": [[\"\xff\"]]}", "not valid JSON");
+  expect_refused("{\"clients\": " + std::string(20000, '[') + std::string(20000, ']') + "}", "nested");
 }
 
 TEST_F(PartitionFile, MustExistAndBeNamed) {

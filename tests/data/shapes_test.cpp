@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "fedgrab/core/interrupt.h"
 #include "fedgrab/data/load.h"
 
 namespace fedgrab::shapes_test {
@@ -12,6 +13,12 @@ namespace fedgrab::shapes_test {
 std::string image(const Split& split, int64_t i) {
   const auto bytes = split.images.at(i);
   return {bytes.begin(), bytes.end()};
+}
+
+TEST(Shapes, DrawingCanBeInterrupted) {
+  const std::atomic<bool> stop = true;
+  const StopScope scope(&stop);
+  EXPECT_THROW(make_shapes(6, 3, 1), Interrupted);
 }
 
 TEST(Shapes, HasTenBalancedClasses) {

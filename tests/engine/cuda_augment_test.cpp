@@ -80,6 +80,7 @@ class CudaAugment : public testing::TestWithParam<Look> {
                                Random(seed, Purpose::augment).key(),
                                0,
                                0,
+                               0,
                                static_cast<int>(slots),
                                static_cast<int>(batch),
                                static_cast<int>(epochs),

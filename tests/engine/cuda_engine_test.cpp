@@ -51,6 +51,7 @@ struct World {
     global = initial_state(model, 1);
     method->initialise(global, 1);
     train.sampling = config.read<TrainParams>("train").sampling;
+    train.decay_norms = config.read<TrainParams>("train").decay_norms;
     if (c.settings == all_terms)
       for (size_t k = 0; k < sizes.size(); ++k)
         client_state.emplace("client/" + std::to_string(k) + "/feddyn.pull",
@@ -221,6 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, CudaEngine,
     testing::Values(Case{"cnn", "cnn"}, Case{"resnet8", "resnet8"}, Case{"resnet18", "resnet18"},
                     Case{"pfl", "pfl-cnn"}, Case{"decay_and_clip", "cnn", "fedavg", {}, 1e-3, 0.5},
+                    Case{"spared_norms", "resnet8", "fedavg", {{"train.decay_norms", "false"}}, 0.5},
+                    Case{"spared_norms_clip", "resnet8", "fedavg", {{"train.decay_norms", "false"}}, 0.5, 0.5},
                     Case{"terms", "resnet8", "fedavg", all_terms}, Case{"fedgrab", "cnn", "fedgrab"},
                     Case{"fedgrab_resnet18", "resnet18", "fedgrab"},
                     Case{"fedgrab_cosine", "cnn", "fedgrab", {{"head.kind", "cosine"}, {"head.scale", "8"}}},

@@ -150,6 +150,21 @@ TEST_F(SgdStep, ClipsTheGradientAndNotThePenalty) {
   EXPECT_FLOAT_EQ(weight(), 1 - (1 / std::sqrt(static_cast<float>(trained)) + 0.5F));
 }
 
+TEST_F(SgdStep, DecaysNormsAndBiasesUnlessToldOtherwise) {
+  for (const double proximal : {0.0, 0.25})
+    for (const bool decay_norms : {true, false}) {
+      network_.state().flat.fill_(1);
+      global_.flat.fill_(1);
+      step({.momentum = 0, .weight_decay = 0.5, .decay_norms = decay_norms}, 0.1, {.proximal = proximal});
+      for (const auto& p : network_.model().parameters) {
+        if (!p.trained()) continue;
+        const bool decays = decay_norms || p.kind == ParameterKind::weight;
+        const auto expected = torch::full(p.shape, decays ? 0.95F : 1.0F);
+        EXPECT_TRUE(torch::allclose(network_.state().view(p), expected)) << p.name;
+      }
+    }
+}
+
 TEST_F(SgdStep, LeavesASmallGradientAlone) {
   network_.state().flat.fill_(1);
   set_gradient(torch::full({network_.model().size}, 0.01F));

@@ -58,6 +58,22 @@ TEST(Table, EscapesEachFormItsOwnWay) {
   EXPECT_NE(table.to_latex().find("a\\textbar{}b, \"50\\%\" \\& {[}c]\\textbackslash{} d \\\\\n"), std::string::npos);
 }
 
+TEST(Table, HidesFormulasFromSpreadsheets) {
+  const auto csv = [](const std::string& cell) {
+    Table table({{"x"}});
+    table.add_row({cell});
+    return table.to_csv().substr(2);
+  };
+  EXPECT_EQ(csv("=1+1"), "'=1+1\n");
+  EXPECT_EQ(csv("=HYPERLINK(\"http://x\",\"y\")"), "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"\n");
+  EXPECT_EQ(csv("+cmd|' /C calc'!A0"), "'+cmd|' /C calc'!A0\n");
+  EXPECT_EQ(csv("-2+3"), "'-2+3\n");
+  EXPECT_EQ(csv("@SUM(1)"), "'@SUM(1)\n");
+  EXPECT_EQ(csv("\t=1"), "'\t=1\n");
+  for (const std::string number : {"-0.5", "+3", "-1e-05", "-0.10 ± 0.02", "-", "-inf", "0.5", "a=b"})
+    EXPECT_EQ(csv(number), number + "\n");
+}
+
 TEST(Table, CountsCodePoints) {
   EXPECT_EQ(display_width(""), 0U);
   EXPECT_EQ(display_width("0.8 ± 0.1"), 9U);

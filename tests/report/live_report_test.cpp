@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/core/interrupt.h"
 #include <thread>
 
 #include "fedgrab/record/schema.h"
+#include "fedgrab/report/watch.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::live_report_test {
@@ -40,6 +42,14 @@ TEST(LiveReport, LeavesOutRunsWhoseFilesAreNestedWithoutEnd) {
   ASSERT_EQ(json["left_out"].size(), 4U);
   for (const auto& reason : json["left_out"])
     EXPECT_NE(reason.get<std::string>().find("nested"), std::string::npos) << reason;
+}
+
+TEST(WatchServer, EndsWhenAskedToBeforeItListens) {
+  const ScratchFolder scratch;
+  const std::atomic<bool> stop = true;
+  const StopScope scope(&stop);
+  for (int time = 0; time < 20; ++time)
+    EXPECT_THROW(watch({.folders = {scratch.path()}, .port = 0}, [](const std::string&) {}), Interrupted);
 }
 
 }  // namespace fedgrab::live_report_test

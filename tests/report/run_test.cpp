@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <sstream>
 
@@ -63,6 +68,37 @@ TEST_F(Runs, KnowWhetherAProcessWritesThem) {
     EXPECT_EQ(state_of({root_ / "a"}), RunState::running);
   }
   EXPECT_EQ(state_of({root_ / "a"}), RunState::stopped);
+}
+
+constexpr int fine = 0, wrong = 1, impossible = 77;
+
+/// Two file systems of our own, filled alike, so that their files have the same inode numbers.
+int states_on_two_file_systems(const fs::path& root) {
+  if (::unshare(::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) return impossible;
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return impossible;
+  std::vector<ino_t> inodes;
+  for (const char* name : {"a", "b"}) {
+    make_folder(root / name);
+    if (::mount("none", (root / name).c_str(), "tmpfs", 0, nullptr) != 0) return impossible;
+    write_atomically(root / name / "config.toml", "");
+    write_atomically(root / name / "metrics.jsonl", one_round);
+    struct stat status {};
+    ::stat((root / name / "metrics.jsonl").c_str(), &status);
+    inodes.push_back(status.st_ino);
+  }
+  if (inodes.front() != inodes.back()) return impossible;
+  const LineLog log(root / "a/metrics.jsonl");
+  return state_of({root / "a"}) == RunState::running && state_of({root / "b"}) == RunState::stopped ? fine : wrong;
+}
+
+TEST_F(Runs, AreNotTakenForThoseOfAnotherFileSystem) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(states_on_two_file_systems(root_));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == impossible) GTEST_SKIP() << "no file systems can be mounted here";
+  EXPECT_EQ(WEXITSTATUS(status), fine);
 }
 
 TEST_F(Runs, ReadWithoutASummaryOrClasses) {

@@ -25,6 +25,7 @@ enum class Purpose : uint32_t {
   averaging,
   sampling,
   server,
+  mix,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

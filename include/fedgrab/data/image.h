@@ -2,16 +2,22 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <vector>
 
 #include "fedgrab/data/dataset.h"
 
 namespace fedgrab {
 
+/// Of the memory that decoding may take in all: a small file may hold an image of gigabytes, and every core decodes
+/// one.
+using MemoryShare = std::shared_ptr<const void>;
+
 struct Image {
   ImageShape shape;            // channels 1 or 3
   std::vector<uint8_t> bytes;  // planes
   int64_t reduced = 1;         // the file has so many times the height and width, or a few pixels less
+  MemoryShare memory{};        // of read_image: while one thread keeps it, others may wait, so resize the image soon
 };
 
 /// By content, not by name. 16-bit is reduced to 8, transparency is laid on black, palettes are expanded. Throws

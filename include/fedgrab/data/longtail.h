@@ -23,6 +23,7 @@ struct LongTailParams {
   int64_t max = 0;
   double step_fraction = 0.5;
   LongTailOrder order = LongTailOrder::seed;
+  int64_t validation = 0;
 
   template <class Visitor>
   void describe(Visitor& v) {
@@ -32,6 +33,10 @@ struct LongTailParams {
     v.param("max", max, "images of the largest class (0: as many as it has)").at_least(0);
     v.param("step_fraction", step_fraction, "step profile: share of the classes that are rare").between(0, 1);
     v.param("order", order, "which images of a class are taken: by seed, or the first in the file");
+    v.param("validation", validation,
+            "validation images per class, out of the training images that the cut leaves unused: a balanced validation "
+            "split for benchmarks. The largest class needs a longtail.max that leaves some")
+        .at_least(0);
   }
 };
 

@@ -48,6 +48,7 @@ struct Predictions {
   std::vector<int32_t> classes;  // the largest logit of each sample
   /// Softmax cross-entropy. On the CPU a sum of multiples of 2^-32, which a double adds exactly, in any order.
   double loss_sum = 0;
+  torch::Tensor logits;  // [samples, classes] on the CPU, where asked for
 
   double loss() const { return loss_sum / static_cast<double>(std::max<size_t>(classes.size(), 1)); }
 };
@@ -59,9 +60,12 @@ class Engine {
   /// Adds the payloads of each finished client to `sums`; reports come in the order of task.clients. Client states are
   /// written to `store` for the caller to commit. Throws Interrupted when asked to stop.
   virtual std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) = 0;
-  Predictions predict(const State& state, const Split& split) { return predict_part(state, split, 0, split.count()); }
+  Predictions predict(const State& state, const Split& split, bool logits = false) {
+    return predict_part(state, split, 0, split.count(), logits);
+  }
   /// Of consecutive samples; `first` is a multiple of evaluation_batch.
-  virtual Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count) = 0;
+  virtual Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count,
+                                   bool logits) = 0;
   virtual std::string describe() const = 0;
   /// Seconds of the last train() by phase, and the most device memory held so far; where an engine keeps count.
   virtual std::map<std::string, double> phase_seconds() const { return {}; }

@@ -9,6 +9,7 @@
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/data/dataset.h"
 #include "fedgrab/engine/client_store.h"
+#include "fedgrab/experiment/preparation.h"
 #include "fedgrab/model/state.h"
 #include "fedgrab/record/run_directory.h"
 
@@ -22,7 +23,7 @@ struct ModelCard {
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;
-  std::string config;  // TOML of the run
+  std::string config;  // TOML of the run, without engine.* and local paths
 };
 
 /// Of a run's model after a round, as it is deployed (Composition::deploy). The same model has the same card, whoever
@@ -58,9 +59,10 @@ struct LoadedModel {
 /// From a model file, a checkpoint, or a run directory (its final model, else its newest checkpoint).
 LoadedModel load_model(const std::filesystem::path& path);
 
-/// The same; where `changes` ("key=value") name posthoc.* or prior.*, the model of the checkpoint, or of a run
-/// directory's newest one, is deployed again with them: with τ-norm, say, after FedAvg.
-LoadedModel load_model(const std::filesystem::path& path, const std::vector<std::string>& changes);
+/// The same; where `changes` name posthoc.* or prior.*, the model of the checkpoint, or of a run directory's newest
+/// one, is deployed again with them: with τ-norm, say, after FedAvg. `prepared`: the data of the run, for what is
+/// fitted; may be null.
+LoadedModel redeploy(const std::filesystem::path& path, const Assignments& changes, const Preparation* prepared);
 
 /// Starts `state` from a safetensors file; a head of another number of classes keeps its random start.
 void initialise_from_file(State& state, const std::filesystem::path& path);

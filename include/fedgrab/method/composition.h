@@ -40,6 +40,12 @@ class Composition {
   /// The new global model; order: target, client algorithm, server optimiser, head, prior, post-hoc classifier, moving
   /// average. Changes the server's state.
   State aggregate(const RoundContext& round, const Sums& sums, TensorMap& server) const;
+  /// The model before its post-hoc classifier: the moving average, where there is one.
+  State undeployed(const State& global, const TensorMap& server) const;
+  /// Whether deploy() needs fit() before it.
+  bool fitted() const { return posthoc_ && posthoc_->fitted(); }
+  /// Fits the post-hoc classifier to logits of undeployed(); changes the server's state.
+  void fit(const LabelledLogits& images, const State& global, TensorMap& server) const;
   /// The model that is evaluated and exported; training goes on from `global` itself.
   State deploy(const State& global, const TensorMap& server) const;
   /// Probability of exemption by the gate of SGB, else the scaled prior; undefined: none. For the record.
@@ -60,6 +66,7 @@ class Composition {
 
  private:
   void check(const Config& config) const;
+  torch::Tensor prior_of(const State& global, const TensorMap& server) const;
   std::vector<const Part*> parts() const;  // whose hooks run at the clients, and at the server after the optimiser
 
   ServerParams server_;

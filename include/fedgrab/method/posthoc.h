@@ -6,8 +6,17 @@
 
 namespace fedgrab {
 
+/// Logits of the undeployed model for images that were not trained on.
+struct LabelledLogits {
+  torch::Tensor logits, labels;
+};
+
 class PosthocClassifier : public Part {
  public:
+  /// Whether fit() is to be called before deploy(), with the validation split.
+  virtual bool fitted() const { return false; }
+  /// Keeps what it fits in the server's state.
+  virtual void fit(const LabelledLogits& /*images*/, const torch::Tensor& /*prior*/, TensorMap& /*server*/) const {}
   /// `prior`: the estimated class prior, unscaled; undefined: none.
   virtual State deploy(const State& model, const torch::Tensor& prior, const TensorMap& server) const = 0;
   /// The model a client would use for itself after local training.
@@ -18,8 +27,10 @@ struct PosthocParams {
   std::string kind = "none";
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("kind", kind,
-            "change of the classifier after training: none, tau-norm, logit-adjustment, creff or aligned");
+    v.param(
+        "kind", kind,
+        "change of the classifier after training: none, tau-norm, logit-adjustment, bias-calibration, mean-softmax, "
+        "creff or aligned");
   }
 };
 

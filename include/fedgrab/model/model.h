@@ -25,12 +25,13 @@ struct Head {
   /// Reads the features without sending a gradient back into the backbone.
   bool detached = false;
   bool bias = true;
-  /// Multiplies the logits: a cosine lies in [−1, 1], and a frozen random head may be too gentle a teacher.
+  /// Multiplies the logits: a cosine lies in [−1, 1].
   double scale = 1;
   /// Features pass a linear layer of the head's own, and the scores a learned factor (FedETF).
   bool projected = false;
-  /// For models that are handed out, one per class: the logits of an image are divided by their spread over the
-  /// classes, so that a clear answer stands 1 above the others, and this is added. Training never does it.
+  /// Of deployed models, one per class: added to the logits, where there is no bias to add it to.
+  std::vector<float> offset{};
+  /// Of models that version 0.1 deployed, one per class: added to the standardised logits.
   std::vector<float> shift{};
 };
 

@@ -81,6 +81,7 @@ class BalancedObjective : public Objective {
  public:
   explicit BalancedObjective(BalancerParams params) : params_(std::move(params)) {}
   const BalancerParams& params() const { return params_; }
+  std::string one_label_reason() const override { return splits_by_sign; }
   int64_t uniforms(int64_t /*batch*/, int64_t classes) const override { return classes; }
   std::optional<KernelForm> kernel_form() const override;
   /// "delta", "beta_pos", "beta_neg".

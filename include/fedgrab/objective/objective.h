@@ -20,8 +20,11 @@
 namespace fedgrab {
 
 struct LogitBatch {
-  torch::Tensor logits;   // [.., batch, classes]
-  torch::Tensor labels;   // [.., batch], int64
+  torch::Tensor logits;  // [.., batch, classes]
+  torch::Tensor labels;  // [.., batch], int64
+  /// Second label of each sample, where images are mixed; undefined: there is none. [.., batch], int64
+  torch::Tensor other_labels;
+  torch::Tensor share;    // [.., batch] or [.., 1], weight of `labels`; `other_labels` have the rest
   torch::Tensor mask;     // [.., batch], 1 where there is a sample; undefined: everywhere
   torch::Tensor weights;  // [.., batch], importance of each sample; undefined: 1
   torch::Tensor counts;   // [.., classes], sizes of the classes: the client's own, or what stands in for them
@@ -42,10 +45,15 @@ struct BalancerParams;
 struct KernelForm {
   bool sigmoid = false;                      // else softmax
   const BalancerParams* balancer = nullptr;  // null: nothing is re-weighted
+  bool offset = false;                       // logit_offset() is added to the logits
 };
 
 /// Per-class numbers of one client, for the record: "delta", "beta_pos", …
 using Diagnostics = std::map<std::string, std::vector<double>>;
+
+/// Why a loss that accumulates gradients takes no second label.
+inline constexpr const char* splits_by_sign =
+    "tells positive from negative gradients by their sign, which a second label changes";
 
 class Objective {
  public:
@@ -54,6 +62,12 @@ class Objective {
   /// Where a kernel can take its place.
   virtual std::optional<KernelForm> kernel_form() const { return {}; }
 
+  /// What is added to the logits of each class before the base loss, from the sizes of the classes; undefined: nothing.
+  /// [.., classes]
+  virtual torch::Tensor logit_offset(const torch::Tensor& /*counts*/) const { return {}; }
+  /// Why it needs one label per sample; empty: it takes two, λ of the one and 1 − λ of the other.
+  virtual std::string one_label_reason() const { return "is defined for one label per image"; }
+  bool mixes() const { return one_label_reason().empty(); }
   /// The head it is made for.
   virtual Head head() const { return {}; }
   /// Uniform numbers it asks for in a step.
@@ -71,6 +85,11 @@ class Objective {
 torch::Tensor mean_weights(const LogitBatch& batch);
 /// 1 at each sample's label. [.., batch, classes]
 torch::Tensor one_hot(const LogitBatch& batch);
+/// What a probability should be: 1 at the label, or shared between two labels. [.., batch, classes]
+torch::Tensor targets(const LogitBatch& batch);
+/// Sets `weights` to those of the labels, and where there are two, `share` so that each label's part of the loss has
+/// the weight of that label. class_weights: [.., classes].
+void weigh_by_class(LogitBatch& batch, const torch::Tensor& class_weights);
 /// Uniform numbers [.., n] of this batch, on the logits' device.
 torch::Tensor uniform(const LogitBatch& batch, int64_t n);
 

@@ -104,6 +104,7 @@ struct Needs {
   bool prior = false;          // an estimate of the class prior
   bool payloads = false;       // more than the averaged model travels
   bool moves_target = false;   // server_step() corrects the mean of the clients' models
+  std::string hard_labels;     // why an image must have one label and not be mixed; empty: it may have two
 };
 
 class Part {

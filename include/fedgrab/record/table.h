@@ -27,7 +27,7 @@ class Table {
   std::string to_text() const;
   /// As GitHub renders it.
   std::string to_markdown() const;
-  /// RFC 4180, lines ended by a bare line feed.
+  /// RFC 4180, lines ended by a bare line feed. A text that a spreadsheet would run as a formula gets an apostrophe.
   std::string to_csv() const;
   /// A tabular with the rules of the booktabs package.
   std::string to_latex() const;

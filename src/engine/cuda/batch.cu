@@ -152,6 +152,45 @@ __global__ void __launch_bounds__(threads) gather_augmented(BatchSource source, 
   }
 }
 
+/// A thread for a few values of every image of the batch: it goes from one to the next, so that nothing is overwritten
+/// before it is read.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    mix_slots(MixTables tables, RoundPlan plan, const int32_t* counts, int height, int width, T* images,
+              const int64_t* labels, int64_t* other_labels, float* share) {
+  constexpr int pieces = channel_padding / chunk<T>;  // of a pixel
+  const int slot = blockIdx.y, count = counts[slot];
+  Mix mix;
+  if (count > 1) {
+    const uint4 block = philox(
+        {0, static_cast<uint32_t>(*plan.step), *plan.round, static_cast<uint32_t>(plan.clients[slot])}, plan.mix_key);
+    mix = choose_mix(tables, {block.x, block.y, block.z, block.w}, height, width);
+  }
+  if (blockIdx.x == 0) {
+    const int64_t* const own = labels + int64_t{slot} * plan.batch;
+    for (int i = threadIdx.x; i < plan.batch; i += threads)
+      other_labels[int64_t{slot} * plan.batch + i] = i < count ? own[(i + 1) % count] : 0;
+    if (threadIdx.x == 0) share[slot] = mix.share;
+  }
+  const int item = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
+  if (mix.share == 1.0F || item >= height * width * pieces) return;
+  const int pixel = item / pieces;
+  if (mix.cut && !mix.inside(pixel / width, pixel % width)) return;
+  const int stride = height * width * pieces;
+  auto* const at = reinterpret_cast<Vector<T>*>(images) + int64_t{slot} * plan.batch * stride + item;
+  const Vector<T> first = at[0];
+  Vector<T> own = first;
+  for (int i = 0; i < count; ++i) {
+    const Vector<T> other = i + 1 < count ? at[int64_t{i + 1} * stride] : first;
+    Vector<T> mixed = other;
+    if (!mix.cut)
+      for (int v = 0; v < chunk<T>; ++v)
+        mixed.values[v] = from_float<T>(mix.blend(to_float(own.values[v]), to_float(other.values[v])));
+    at[int64_t{i} * stride] = mixed;
+    own = other;
+  }
+}
+
 template <class T>
 __global__ void gather_range(BatchSource source, const int32_t* indices, int64_t first, T* images) {
   const int64_t image = indices == nullptr ? first + blockIdx.x : indices[first + blockIdx.x];
@@ -216,6 +255,18 @@ void gather_batch(Precision precision, const BatchSource& source, const RoundPla
       gather<T><<<dim3(plan.batch, plan.slots), threads, shared, stream>>>(source, plan, out, labels, mask, counts);
     }
     check_launch("gather");
+  });
+}
+
+void mix_images(Precision precision, const MixTables& tables, const RoundPlan& plan, const int32_t* counts, int height,
+                int width, void* images, const int64_t* labels, int64_t* other_labels, float* share,
+                cudaStream_t stream) {
+  by_precision(precision, [&](auto zero) {
+    using T = decltype(zero);
+    const dim3 blocks(ceil_div(int64_t{height} * width * (channel_padding / chunk<T>), threads), plan.slots);
+    mix_slots<T><<<blocks, threads, 0, stream>>>(tables, plan, counts, height, width, static_cast<T*>(images), labels,
+                                                 other_labels, share);
+    check_launch("mix_slots");
   });
 }
 

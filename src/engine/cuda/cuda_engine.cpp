@@ -123,7 +123,7 @@ class CudaEngine : public Engine {
   CudaEngine& operator=(const CudaEngine&) = delete;
 
   std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) override;
-  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count) override;
+  Predictions predict_part(const State& state, const Split& split, int64_t first, int64_t count, bool logits) override;
   std::string describe() const override {
     return fmt::format("{}, {}, {} slots in {} groups", at::cuda::getCurrentDeviceProperties()->name, name_, slots_,
                        groups().first);
@@ -149,7 +149,7 @@ class CudaEngine : public Engine {
             SlotBatch& batch, const ClientStore& store);
   void collect(const RoundTask& task, SlotTraining& group, SlotBatch& batch, Sums& sums, ClientStore& store,
                std::vector<ClientReport>& reports);
-  Predictions predict_on_device(const State& state, const Split& split, int64_t first, int64_t count);
+  Predictions predict_on_device(const State& state, const Split& split, int64_t first, int64_t count, bool logits);
   /// Runs the loaded model over `count` images, those of `indices` where there are any, else those from `start` on:
   /// calls take(first, features [some, …]) batch after batch, `first` counted from 0.
   template <class Take>
@@ -297,7 +297,7 @@ void CudaEngine::collect(const RoundTask& task, SlotTraining& group, SlotBatch& 
       if (task.evaluate_clients) {
         const Split& test = federation_.data.test;
         const auto own = task.method.personalise(client.context, local);
-        report.accuracy = class_accuracy(predict_on_device(own, test, 0, test.count()).classes, test.labels,
+        report.accuracy = class_accuracy(predict_on_device(own, test, 0, test.count(), false).classes, test.labels,
                                          federation_.data.classes());
       }
       store.write(client.context.client, std::move(batch.states[i]));
@@ -317,9 +317,10 @@ const DeviceImages& CudaEngine::resident(const Split& split) {
   return resident_.insert_or_assign(key, std::pair(split.images, std::move(images))).first->second.second;
 }
 
-Predictions CudaEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count) {
+Predictions CudaEngine::predict_part(const State& state, const Split& split, int64_t first, int64_t count,
+                                     bool logits) {
   const c10::cuda::CUDAStreamGuard guard(stream_);
-  return predict_on_device({state.model, state.flat.cuda()}, split, first, count);
+  return predict_on_device({state.model, state.flat.cuda()}, split, first, count, logits);
 }
 
 void CudaEngine::load_for_evaluation(const torch::Tensor& flat) {
@@ -375,22 +376,28 @@ LabelledFeatures CudaEngine::features_of(const std::vector<int64_t>& own) {
   return {torch::cat(features), train_.labels.index_select(0, indices).to(torch::kLong)};
 }
 
-Predictions CudaEngine::predict_on_device(const State& state, const Split& split, int64_t start, int64_t count) {
+Predictions CudaEngine::predict_on_device(const State& state, const Split& split, int64_t start, int64_t count,
+                                          bool with_logits) {
   const auto& data = resident(split);
   const auto options = torch::TensorOptions().device(torch::kCUDA);
   load_for_evaluation(state.flat);
   const Head& head = state.model->heads.front();  // which may differ from the one that was trained
   auto classes = torch::empty({count}, options.dtype(torch::kInt));
   auto loss = torch::zeros({}, options.dtype(torch::kDouble));
+  torch::Tensor all;
+  if (with_logits) all = torch::empty({count, state.model->classes}, options.dtype(torch::kFloat));
   run_over(data, split.images, {}, start, count, [&](int64_t first, const torch::Tensor& features) {
     const auto logits =
         head_logits(head, features, [&](const std::string& suffix) { return state.view(head.name + suffix); });
     classes.narrow(0, first, features.size(0)).copy_(logits.argmax(1));
+    if (with_logits) all.narrow(0, first, features.size(0)).copy_(logits);
     const auto labels = data.labels.narrow(0, start + first, features.size(0)).to(torch::kLong);
     loss -= logits.log_softmax(1).gather(1, labels.unsqueeze(1)).to(torch::kDouble).sum();
   });
   const auto host = classes.cpu();
-  return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + count}, loss.item<double>()};
+  return {{host.data_ptr<int32_t>(), host.data_ptr<int32_t>() + count},
+          loss.item<double>(),
+          with_logits ? all.cpu() : torch::Tensor()};
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ __device__ void compute_logits(const HeadTask& t, int slot, int count, float* lo
   for (int c = threadIdx.x / 32; c < t.classes; c += warps) {
     const float* const weight = t.weight + slot * t.weight_stride + int64_t{c} * t.features;
     const float bias = t.bias == nullptr ? 0 : t.bias[slot * t.weight_stride + c];
+    const float offset = t.offset == nullptr ? 0 : t.offset[slot * t.classes + c];
     for (int first = 0; first < count; first += samples_at_once) {
       float sum[samples_at_once] = {};
       for (int f = lane; f < t.features; f += 32) {
@@ -38,19 +39,33 @@ __device__ void compute_logits(const HeadTask& t, int slot, int count, float* lo
 #pragma unroll
       for (int i = 0; i < samples_at_once; ++i) {
         const float total = warp_sum(sum[i]);
-        if (lane == 0 && first + i < count) logits[(first + i) * t.classes + c] = (total + bias) * t.scale;
+        if (lane == 0 && first + i < count) logits[(first + i) * t.classes + c] = (total + bias) * t.scale + offset;
       }
     }
   }
 }
 
+/// What the probability of each class should be.
+struct Target {
+  int label, other = -1;  // −1: there is one label
+  float own = 1;          // share of the first
+
+  __device__ Target(const HeadTask& t, int slot, int sample)
+      : label(static_cast<int>(t.labels[slot * t.batch + sample])) {
+    if (t.other_labels == nullptr) return;
+    other = static_cast<int>(t.other_labels[slot * t.batch + sample]);
+    own = t.share[slot];
+  }
+  __device__ float operator[](int c) const { return (c == label ? own : 0) + (c == other ? 1 - own : 0); }
+};
+
 /// Turns a sample's logits into the gradient of the mean loss; returns the sample's loss. By one warp.
-__device__ float differentiate(const HeadTask& t, float* z, int label, float share) {
+__device__ float differentiate(const HeadTask& t, float* z, const Target& targets, float share) {
   const int lane = threadIdx.x % 32;
   float loss = 0;
   if (t.sigmoid) {
     for (int c = lane; c < t.classes; c += 32) {
-      const float target = c == label ? 1 : 0;
+      const float target = targets[c];
       loss += fmaxf(z[c], 0) - z[c] * target + log1pf(expf(-fabsf(z[c])));
       z[c] = (1 / (1 + expf(-z[c])) - target) * share;
     }
@@ -63,8 +78,9 @@ __device__ float differentiate(const HeadTask& t, float* z, int label, float sha
   const float log_sum = logf(warp_sum(sum));
   for (int c = lane; c < t.classes; c += 32) {
     const float log_probability = z[c] - largest - log_sum;
-    if (c == label) loss = -log_probability;
-    z[c] = (expf(log_probability) - (c == label ? 1 : 0)) * share;
+    const float target = targets[c];
+    if (target > 0) loss -= target * log_probability;
+    z[c] = (expf(log_probability) - target) * share;
   }
   return warp_sum(loss);
 }
@@ -150,8 +166,7 @@ __global__ void __launch_bounds__(threads) train(const HeadTask t) {
   __syncthreads();
   const float share = 1.0F / static_cast<float>(count);
   for (int i = threadIdx.x / 32; i < count; i += warps) {
-    const float loss =
-        differentiate(t, gradient + i * t.classes, static_cast<int>(t.labels[slot * t.batch + i]), share);
+    const float loss = differentiate(t, gradient + i * t.classes, Target(t, slot, i), share);
     if (threadIdx.x % 32 == 0) losses[i] = loss;
   }
   __syncthreads();

@@ -8,8 +8,9 @@
 
 #include <cstdint>
 
-#include "fedgrab/engine/engine_params.h"
 #include "fedgrab/data/augment.h"
+#include "fedgrab/data/mix.h"
+#include "fedgrab/engine/engine_params.h"
 
 namespace fedgrab::cuda {
 
@@ -67,7 +68,7 @@ struct RoundPlan {
   const int32_t* clients;  // [slot]
   const int32_t* step;     // the step all slots are at, on the device
   const uint32_t* round;
-  uint64_t augment_key, gate_key, dropout_key;
+  uint64_t augment_key, gate_key, dropout_key, mix_key;
   int slots, batch, epochs, longest;
 };
 
@@ -175,7 +176,10 @@ struct HeadTask {
   float scale;                             // multiplies the logits
   float *gradient_weight, *gradient_bias;  // null: frozen
   int64_t gradient_stride;
-  const int64_t* labels;  // [slot][sample]
+  const float* offset;          // [slot][class], added to the logits; null: none
+  const int64_t* labels;        // [slot][sample]
+  const int64_t* other_labels;  // where images are mixed; null: there is one label
+  const float* share;           // [slot], of `labels` where there are two
   const int32_t* counts;
   float* loss;  // [slot]; null: nobody asks
   bool sigmoid;
@@ -208,7 +212,12 @@ void shuffle_keys(const RoundPlan& plan, uint64_t shuffle_key, int64_t* keys, cu
 /// Images, labels, mask and counts of the slots' current batches.
 void gather_batch(Precision precision, const BatchSource& source, const RoundPlan& plan, void* images, int64_t* labels,
                   float* mask, int32_t* counts, cudaStream_t stream);
-/// Shared memory that takes, in bytes; a device has 48 KiB at least.
+/// Mixes the images of each slot's batch in place, as mix_batch() does; writes the labels they are mixed with
+/// [slot][sample] and the share [slot] of their own. `tables` are on the device.
+void mix_images(Precision precision, const MixTables& tables, const RoundPlan& plan, const int32_t* counts, int height,
+                int width, void* images, const int64_t* labels, int64_t* other_labels, float* share,
+                cudaStream_t stream);
+/// Shared memory that gather_batch takes, in bytes; a device has 48 KiB at least.
 size_t gather_memory(const BatchSource& source);
 /// Device memory that takes, in bytes, where operations change images for which shared memory has no room.
 size_t augmentation_scratch(const BatchSource& source);

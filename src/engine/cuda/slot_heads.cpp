@@ -14,7 +14,8 @@ torch::Tensor SlotTraining::train_heads(const torch::Tensor& features, torch::Te
   LogitBatch batch{.labels = labels_, .mask = mask_};
   batch.counts = class_counts_;
   batch.uniforms = uniforms_;
-  if (key_.class_weights) batch.weights = class_weights_.gather(1, labels_);
+  if (share_.defined()) batch.other_labels = other_labels_, batch.share = share_;
+  if (key_.class_weights) weigh_by_class(batch, class_weights_);
   std::vector<torch::Tensor> roots, gradients;
   std::vector<std::pair<int64_t, torch::Tensor>> leaves;  // offset in the layout, leaf
   for (size_t i = 0; i < heads_.size(); ++i) {
@@ -86,7 +87,10 @@ torch::Tensor SlotTraining::train_heads_in_kernel(const torch::Tensor& features,
                   .gradient_weight = learns ? gradient_at(".weight") : nullptr,
                   .gradient_bias = learns && head.bias ? gradient_at(".bias") : nullptr,
                   .gradient_stride = update_.gradient.size(1),
+                  .offset = form.offset ? offsets_[i].data_ptr<float>() : nullptr,
                   .labels = labels_.data_ptr<int64_t>(),
+                  .other_labels = share_.defined() ? other_labels_.data_ptr<int64_t>() : nullptr,
+                  .share = share_.defined() ? share_.data_ptr<float>() : nullptr,
                   .counts = counts_.data_ptr<int32_t>(),
                   .loss = i == 0 ? loss.data_ptr<float>() : nullptr,
                   .sigmoid = form.sigmoid,

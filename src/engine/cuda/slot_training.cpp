@@ -9,6 +9,7 @@
 #include "../cohort.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/data/batch_mixer.h"
 
 namespace fedgrab::cuda {
 namespace {
@@ -69,6 +70,12 @@ SlotTraining::SlotTraining(const Federation& federation, const SlotNetwork& netw
   first_bad_ = zeros({slots}, torch::kInt);
   clip_scratch_ = zeros({slots, 64}, torch::kDouble);
   clip_factor_ = zeros({slots}, torch::kFloat);
+  if (const BatchMixer mixer(train.mixup, train.cutmix); mixer.on()) {
+    if (!mixer.mixup().empty()) mixup_table_ = torch::tensor(mixer.mixup()).cuda();
+    if (!mixer.cutmix().empty()) cutmix_table_ = torch::tensor(mixer.cutmix()).cuda();
+    other_labels_ = zeros({slots, batch_}, torch::kLong);
+    share_ = zeros({slots, 1}, torch::kFloat);
+  }
   const auto& layout = network.layout();
   if (data.streamed) feed_ = std::make_unique<ImageFeed>(federation.data.train.images, steps_at_once * slots * batch_);
   update_.fused = train.clip <= 0;  // a norm needs the whole gradient first
@@ -86,6 +93,7 @@ RoundPlan SlotTraining::plan() const {
           Random(seed, Purpose::augment).key(),
           Random(seed, Purpose::gate).key(),
           Random(seed, Purpose::dropout).key(),
+          Random(seed, Purpose::mix).key(),
           static_cast<int>(slots_),
           static_cast<int>(batch_),
           static_cast<int>(federation_.train.local_epochs),
@@ -211,9 +219,20 @@ void SlotTraining::load(const std::vector<SlotClient>& clients) {
   into(class_counts_, counts);
   for (size_t head = 0; head < priors.size(); ++head)
     if (!priors[head].empty()) into(priors_[head], priors[head]);
+  load_offsets(common);
   weights_.restart();
   for (auto& reference : references_) reference.restart();
   update_.gradient.zero_();
+}
+
+void SlotTraining::load_offsets(const LocalProblem& problem) {
+  offsets_.resize(problem.heads.size());
+  for (size_t head = 0; head < offsets_.size(); ++head) {
+    const auto offset = problem.heads[head].objective->logit_offset(class_counts_);
+    if (!offset.defined()) continue;
+    if (!offsets_[head].defined()) offsets_[head] = torch::zeros_like(class_counts_);
+    offsets_[head].copy_(offset);  // in place: a recorded step reads it there
+  }
 }
 
 void SlotTraining::load_state(const std::vector<SlotClient>& clients) {
@@ -296,11 +315,31 @@ void SlotTraining::record_step() {
   graph_ = std::move(graph);
 }
 
-int64_t SlotTraining::auxiliary_start() const {
+std::vector<SlotTraining::Stretch> SlotTraining::stretches(int64_t first, bool has_terms) const {
   const Model& model = *federation_.model;
+  const auto& layout = network_.layout();
+  std::map<int64_t, Stretch> by_start;
   for (const auto& p : model.parameters)
-    if (p.trained() && is_auxiliary(model, p)) return network_.layout().offset(p.name);
-  return network_.layout().trained();
+    if (const int64_t from = layout.offset(p.name); p.trained() && from >= first)
+      by_start[from] = {from, from, has_terms && !is_auxiliary(model, p),
+                        federation_.train.decay_norms || p.kind == ParameterKind::weight};
+  std::vector<Stretch> found;
+  for (const auto& [from, next] : by_start) {
+    if (!found.empty() && found.back().with_terms == next.with_terms && found.back().decays == next.decays) continue;
+    if (!found.empty()) found.back().to = from;
+    found.push_back(next);
+  }
+  if (!found.empty()) found.back().to = layout.trained();
+  return found;
+}
+
+void SlotTraining::mix() {
+  if (!share_.defined()) return;
+  const auto table = [](const torch::Tensor& t) { return t.defined() ? t.data_ptr<float>() : nullptr; };
+  const auto shape = federation_.data.shape();
+  mix_images(network_.precision(), {table(mixup_table_), table(cutmix_table_)}, plan(), counts_.data_ptr<int32_t>(),
+             static_cast<int>(shape.height), static_cast<int>(shape.width), images_.data_ptr(),
+             labels_.data_ptr<int64_t>(), other_labels_.data_ptr<int64_t>(), share_.data_ptr<float>(), stream());
 }
 
 void SlotTraining::step() {
@@ -310,6 +349,7 @@ void SlotTraining::step() {
   if (feed_) source.pixels = feed_->pixels(), source.window = static_cast<int>(steps_at_once);
   gather_batch(network_.precision(), source, plan(), images_.data_ptr(), labels_.data_ptr<int64_t>(),
                mask_.data_ptr<float>(), counts_.data_ptr<int32_t>(), stream());
+  mix();
   if (uniforms_.size(1) > 0)
     gate_uniforms(plan(), static_cast<int>(uniforms_.size(1)), uniforms_.data_ptr<float>(), stream());
   SlotNetwork::Tape tape{.plan = plan()};
@@ -332,12 +372,14 @@ void SlotTraining::step() {
                  stream());
     factor = clip_factor_.data_ptr<float>();
   }
-  // Auxiliary heads come last and have neither proximal term nor correction.
-  const int64_t auxiliary = std::max(auxiliary_start(), first);
-  const auto optimise = [&](int64_t from, int64_t to, bool with_terms) {
-    const auto at = [&](const torch::Tensor& t) { return t.defined() ? t.data_ptr<float>() + from : nullptr; };
+  const bool has_terms = update.start.defined() || update.correction.defined();
+  for (const auto& [from, to, with_terms, decays] : stretches(first, has_terms)) {
+    const auto at = [from = from](const torch::Tensor& t) {
+      return t.defined() ? t.data_ptr<float>() + from : nullptr;
+    };
     auto rule = update.rule;
     if (!with_terms) rule.proximal = 0;
+    if (!decays) rule.decay = 0;
     const SlotTensor rest{at(weights_.values),
                           at(weights_.velocity),
                           weights_.copy.defined() ? static_cast<char*>(weights_.copy.data_ptr()) + from * 2 : nullptr,
@@ -346,10 +388,7 @@ void SlotTraining::step() {
                           layout.size()};
     sgd_step(rest, to - from, update.gradient.data_ptr<float>() + (from - first), update.gradient.size(1), factor,
              counts_.data_ptr<int32_t>(), static_cast<int>(slots_), rule, stream());
-  };
-  const bool has_terms = update.start.defined() || update.correction.defined();
-  optimise(first, has_terms ? auxiliary : layout.trained(), has_terms);
-  if (has_terms) optimise(auxiliary, layout.trained(), false);
+  }
   finish_step(loss.data_ptr<float>(), counts_.data_ptr<int32_t>(), static_cast<int>(slots_),
               loss_sum_.data_ptr<double>(), first_bad_.data_ptr<int32_t>(), step_.data_ptr<int32_t>(), stream());
 }

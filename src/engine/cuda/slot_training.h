@@ -70,14 +70,23 @@ class SlotTraining {
   static StepKey key_of(uint64_t method, const LocalProblem& problem);
   int64_t steps_of(const SlotClient& client) const;
   void load(const std::vector<SlotClient>& clients);
+  /// From the class sizes that were loaded.
+  void load_offsets(const LocalProblem& problem);
   void load_state(const std::vector<SlotClient>& clients);
   void prepare_round(const std::vector<SlotClient>& clients, int64_t round);
   int64_t steps_in_flight();
   /// Streams the images of the next steps to the device.
   void feed_images(int64_t steps);
   void record_step();
-  /// Where the weights of auxiliary heads begin.
-  int64_t auxiliary_start() const;
+  /// Mixes the batch where that is on.
+  void mix();
+  /// A part of the layout that is updated alike.
+  struct Stretch {
+    int64_t from, to;
+    bool with_terms, decays;  // with_terms: those of the local problem
+  };
+  /// From `first` to the end of what is trained. Auxiliary heads have no terms.
+  std::vector<Stretch> stretches(int64_t first, bool has_terms) const;
   void step();
   RoundPlan plan() const;
   /// Trains the heads; returns the gradient of the features. By LibTorch, for every head and loss there is:
@@ -108,9 +117,12 @@ class SlotTraining {
 
   // Inputs of a step, at fixed addresses.
   torch::Tensor images_, labels_, mask_, counts_;
+  torch::Tensor other_labels_, share_;        // undefined where images are not mixed
+  torch::Tensor mixup_table_, cutmix_table_;  // undefined: off
   torch::Tensor order_, samples_, clients_, step_, round_, lr_;
   torch::Tensor class_counts_, class_weights_, uniforms_;
   std::vector<torch::Tensor> priors_;    // by head
+  std::vector<torch::Tensor> offsets_;   // by head, Objective::logit_offset(); undefined where there is none
   std::vector<SlotWeights> references_;  // models whose features a loss compares with
   torch::Tensor loss_sum_, first_bad_;
   torch::Tensor clip_scratch_, clip_factor_;

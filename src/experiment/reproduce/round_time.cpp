@@ -38,7 +38,7 @@ StepTime measure(const Settings& settings) {
   const auto round = [&](int64_t number) {
     Sums sums;
     int64_t steps = 0;
-    const std::vector<int64_t> sizes(clients.size(), settings.train.batch * batches_per_client);
+    const std::vector<int64_t> sizes(clients.size(), settings.train.batch * batches_timed);
     const auto context = method.begin_round(number, settings.seed(), clients, sizes,
                                             static_cast<int64_t>(clients.size()), global, no_tensors);
     for (const auto& report : engine->train({.round = context, .method = method, .clients = clients}, sums, store))

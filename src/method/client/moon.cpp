@@ -54,6 +54,10 @@ class Moon : public ClientAlgorithm {
   static constexpr const char* name = "moon";
   explicit Moon(Params params) : params_(params), contrast_(params) {}
 
+  Needs needs(const Architecture& /*architecture*/, int64_t /*classes*/) const override {
+    if (params_.mu == 0) return {};
+    return {.hard_labels = "client.algorithm = \"moon\" compares the features of whole images"};
+  }
   void configure(const ClientContext& client, LocalProblem& problem) const override {
     if (params_.mu == 0) return;
     const auto& global = client.round.global.flat;

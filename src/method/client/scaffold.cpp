@@ -29,8 +29,8 @@ class Scaffold : public ClientAlgorithm {
     if (reach > 0) {
       const auto local = result.local.flat.cpu();
       const auto server = flat_in(client.round.server, control, global);
-      for (const auto& [offset, size] : optimised_ranges(*result.local.model)) {
-        const auto part = [&, o = offset, n = size](const torch::Tensor& t) { return t.narrow(0, o, n); };
+      for (const auto& range : optimised_ranges(*result.local.model)) {  // clang 14 lets no lambda capture its parts
+        const auto part = [&](const torch::Tensor& t) { return t.narrow(0, range.offset, range.size); };
         part(change).copy_((part(global.flat) - part(local)) / reach - part(server));
       }
     }

@@ -7,6 +7,8 @@ namespace fedgrab {
 
 Choice<PosthocClassifier> tau_norm_entry();
 Choice<PosthocClassifier> logit_adjustment_entry();
+Choice<PosthocClassifier> bias_calibration_entry();
+Choice<PosthocClassifier> mean_softmax_entry();
 Choice<PosthocClassifier> creff_entry();
 Choice<PosthocClassifier> aligned_entry();
 

@@ -1,16 +1,21 @@
-/// Logit adjustment after training (Menon et al. 2021): z_j − τ log π_j, π the estimated class prior. For a linear head
-/// it becomes part of the bias.
+/// Logit adjustment after training (Menon et al. 2021): z_j − τ log π_j, π the estimated class prior.
+#include "class_offset.h"
 #include "entries.h"
 #include "fedgrab/prior/prior.h"
+#include "fitting.h"
 
 namespace fedgrab {
 namespace {
 
+const std::string fitted_tau = "posthoc.tau";
+
 struct LogitAdjustmentParams {
   double tau = 1;
+  bool fit = false;
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("tau", tau, "strength: 1 after plain softmax training, 0 leaves the logits unadjusted").between(0, 100);
+    v.param("fit", fit, "fit tau by class-balanced cross-entropy on validation images");
   }
 };
 
@@ -18,24 +23,27 @@ class LogitAdjustment : public PosthocClassifier {
  public:
   using Params = LogitAdjustmentParams;
   static constexpr const char* name = "logit-adjustment";
-  explicit LogitAdjustment(Params params) : tau_(params.tau) {}
+  explicit LogitAdjustment(Params params) : params_(params) {}
 
-  Needs needs(const Architecture& /*architecture*/, int64_t /*classes*/) const override {
-    return {.linear_head = true, .prior = true};
+  Needs needs(const Architecture& /*architecture*/, int64_t /*classes*/) const override { return {.prior = true}; }
+  bool fitted() const override { return params_.fit; }
+  void fit(const LabelledLogits& images, const torch::Tensor& prior, TensorMap& server) const override {
+    if (prior.defined())
+      server[fitted_tau] = torch::tensor(fit_tau(images.logits, images.labels, log_share(prior)), torch::kDouble);
   }
-
-  State deploy(const State& model, const torch::Tensor& prior, const TensorMap& /*server*/) const override {
+  State deploy(const State& model, const torch::Tensor& prior, const TensorMap& server) const override {
     if (!prior.defined()) return model;
-    State changed = model.clone();
-    const Head& head = model.model->heads.front();
-    auto bias = changed.view(head.name + ".bias");
-    const auto share = scale_prior(prior.to(torch::kFloat).cpu(), PriorScale::share);
-    bias.sub_(share.clamp_min(1e-6).log().to(bias.device()), tau_ / head.scale);
-    return changed;
+    const auto fitted = server.find(fitted_tau);
+    const double tau = params_.fit && fitted != server.end() ? fitted->second.item<double>() : params_.tau;
+    return with_offset(model, log_share(prior) * -tau);
   }
 
  private:
-  double tau_;
+  static torch::Tensor log_share(const torch::Tensor& prior) {
+    return scale_prior(prior.to(torch::kFloat).cpu(), PriorScale::share).clamp_min(1e-6).log();
+  }
+
+  LogitAdjustmentParams params_;
 };
 
 }  // namespace

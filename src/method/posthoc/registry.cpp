@@ -7,6 +7,8 @@ const std::vector<Choice<PosthocClassifier>>& posthoc_classifiers() {
       {"none", "the model as it was trained", [](const Config&) { return std::unique_ptr<PosthocClassifier>(); }},
       tau_norm_entry(),
       logit_adjustment_entry(),
+      bias_calibration_entry(),
+      mean_softmax_entry(),
       creff_entry(),
       aligned_entry(),
   };

@@ -1,0 +1,77 @@
+#include "fitting.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fedgrab {
+namespace {
+
+constexpr int most_steps = 50;
+constexpr double most_tau = 4, precision = 1e-9;
+
+}  // namespace
+
+torch::Tensor class_balanced_weights(const torch::Tensor& labels, int64_t classes) {
+  const auto counts = torch::bincount(labels, {}, classes).to(torch::kDouble);
+  const double present = (counts > 0).sum().item<double>();
+  return (1 / (counts.clamp_min(1) * std::max(present, 1.0))).index_select(0, labels);
+}
+
+torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& labels, double ridge) {
+  const auto z = logits.to(torch::kDouble);
+  const int64_t classes = z.size(1);
+  const auto weight = class_balanced_weights(labels, classes);
+  const auto target = torch::zeros({classes}, torch::kDouble).index_add_(0, labels, weight);
+  const auto loss_at = [&](const torch::Tensor& b) {
+    const auto own = (z + b).log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
+    return -(own * weight).sum().item<double>() + 0.5 * ridge * b.square().sum().item<double>();
+  };
+  auto bias = torch::zeros({classes}, torch::kDouble);
+  double loss = loss_at(bias);
+  for (int step = 0; step < most_steps; ++step) {
+    const auto p = (z + bias).softmax(1);
+    const auto weighted = p * weight.unsqueeze(1);
+    const auto sum = weighted.sum(0);
+    const auto gradient = sum - target + ridge * bias;
+    auto hessian = torch::diag(sum + ridge) - weighted.t().matmul(p);
+    const auto move = torch::linalg_solve(hessian, gradient);
+    double length = 1, next = loss_at(bias - move);
+    for (; next > loss && length > 1e-6; next = loss_at(bias - length * move)) length /= 2;
+    if (next >= loss) break;
+    bias -= length * move;
+    const bool converged = loss - next < precision;
+    loss = next;
+    if (converged) break;
+  }
+  return bias.to(torch::kFloat);
+}
+
+double fit_tau(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& log_prior) {
+  const auto z = logits.to(torch::kDouble), prior = log_prior.to(torch::kDouble);
+  const auto weight = class_balanced_weights(labels, z.size(1));
+  const auto loss_at = [&](double tau) {
+    const auto own = (z - tau * prior).log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
+    return -(own * weight).sum().item<double>();
+  };
+  double low = 0, high = most_tau;  // golden-section search
+  const double ratio = (std::sqrt(5.0) - 1) / 2;
+  double a = high - ratio * (high - low), b = low + ratio * (high - low), at_a = loss_at(a), at_b = loss_at(b);
+  while (high - low > 1e-4) {
+    if (at_a <= at_b) {
+      high = b, b = a, at_b = at_a;
+      a = high - ratio * (high - low), at_a = loss_at(a);
+    } else {
+      low = a, a = b, at_a = at_b;
+      b = low + ratio * (high - low), at_b = loss_at(b);
+    }
+  }
+  return (low + high) / 2;
+}
+
+torch::Tensor log_mean_softmax(const torch::Tensor& logits, const torch::Tensor& labels) {
+  const auto p = logits.to(torch::kDouble).softmax(1);
+  const auto weight = class_balanced_weights(labels, p.size(1));
+  return (p * weight.unsqueeze(1)).sum(0).clamp_min(1e-12).log().to(torch::kFloat);
+}
+
+}  // namespace fedgrab

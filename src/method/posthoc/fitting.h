@@ -1,0 +1,21 @@
+/// Post-hoc classifiers that are fitted to logits of images that were not trained on. All of them need no more than
+/// sums over images, so that a federation can compute them with one exchange for each step.
+#pragma once
+
+#include <torch/torch.h>
+
+namespace fedgrab {
+
+/// 1/(M n_y) for every image, M the classes that have images: each class weighs the same. In double.
+torch::Tensor class_balanced_weights(const torch::Tensor& labels, int64_t classes);
+
+/// b that minimises class-balanced cross-entropy of z + b, plus ridge/2 ‖b‖²: convex, by Newton's method.
+torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& labels, double ridge);
+
+/// τ ≥ 0 that minimises class-balanced cross-entropy of z − τ log π: convex.
+double fit_tau(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& log_prior);
+
+/// log of the class-balanced mean softmax.
+torch::Tensor log_mean_softmax(const torch::Tensor& logits, const torch::Tensor& labels);
+
+}  // namespace fedgrab
