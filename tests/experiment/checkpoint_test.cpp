@@ -145,7 +145,7 @@ TEST_F(CheckpointTest, WithADescriptionNestedWithoutEndIsRefused) {
   card["config"] = "a = " + std::string(20000, '[');
   deep.metadata["fedgrab"] = card.dump();
   save_safetensors(path, deep);
-  expect_error(Fault::usage, [&] { load_model(path, {"posthoc.kind=none"}); }, {path.string(), "nested"});
+  expect_error(Fault::usage, [&] { redeploy(path, {{"posthoc.kind", "none"}}, nullptr); }, {path.string(), "nested"});
 }
 
 TEST_F(CheckpointTest, WithoutADescriptionIsRefused) {
@@ -222,7 +222,7 @@ TEST_F(CheckpointTest, EveryFieldOfTheDescriptionDeletedOrMistypedIsRefused) {
       damaged.metadata["fedgrab"] = text;
       save_safetensors(path, damaged);
       expect_error(Fault::checkpoint, [&] { load_model(path); }, {path});
-      expect_error(Fault::checkpoint, [&] { load_model(path, {"posthoc.kind=none"}); }, {path});
+      expect_error(Fault::checkpoint, [&] { redeploy(path, {{"posthoc.kind", "none"}}, nullptr); }, {path});
       if (what == "architecture: \"text\"") continue;  // a run knows its own
       Checkpoint loaded{0, state_.clone(), {}};
       ClientStore clients;
