@@ -3,6 +3,7 @@
 
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/round_loop.h"
+#include "fedgrab/part/part.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::deployment_test {
