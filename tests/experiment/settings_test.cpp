@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "fedgrab/method/presets.h"
 #include "tests/data/scratch_folder.h"
 
@@ -41,6 +43,13 @@ TEST_F(SettingsTest, APresetBeatsTheDefaultAndTheUserBeatsThePreset) {
           scratch_.write("a.toml", "method.name = \"" + entry.name + "\"\n" + key + " = " + to_text(fallback) + "\n");
       EXPECT_EQ(resolve_config(file, {}).get(key), fallback) << entry.name << ", " << key;
     }
+}
+
+TEST_F(SettingsTest, APresetNamesAParameterOnce) {
+  for (const auto& entry : presets()) {
+    std::set<std::string> keys;
+    for (const auto& [key, value] : entry.values) EXPECT_TRUE(keys.insert(key).second) << entry.name << ", " << key;
+  }
 }
 
 TEST_F(SettingsTest, ThePresetsOfFedGrabAreThePublishedCodeAndThePaper) {
