@@ -198,7 +198,7 @@ std::vector<std::pair<std::string, std::string>> damaged_cards(const Json& card)
   for (const auto& [field, value] : card.items()) {
     Json changed = card;
     changed.erase(field);
-    if (field != "head_projected" && field != "head_shift")  // absent in old files
+    if (field != "head_projected" && field != "head_shift" && field != "head_offset")  // absent in files of version 0.1
       damaged.emplace_back(field + " deleted", changed.dump());
     for (const auto& other : wrong) {
       const bool text_that_is_none = field == "architecture" || field == "head_kind";
