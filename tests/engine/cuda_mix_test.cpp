@@ -45,7 +45,7 @@ TEST_P(CudaMix, GivesTheFloatsOfTheCpu) {
     const auto labels_there = labels.cuda();
     auto other_labels = torch::zeros_like(labels_there);
     auto share = torch::zeros({slots, 1}, torch::kCUDA);
-    cuda::mix_images(cuda::Precision::fp32, tables, plan, counts_there.data_ptr<int32_t>(),
+    cuda::mix_images(Precision::fp32, tables, plan, counts_there.data_ptr<int32_t>(),
                      static_cast<int>(shape.height), static_cast<int>(shape.width), images.data_ptr(),
                      labels_there.data_ptr<int64_t>(), other_labels.data_ptr<int64_t>(), share.data_ptr<float>(),
                      at::cuda::getCurrentCUDAStream().stream());
