@@ -16,10 +16,10 @@ struct PythonConfig {
   std::string file;
   Assignments assignments;
 };
-inline Config resolve(const PythonConfig& config) {
-  return resolve_config(config.file.empty() ? std::nullopt : std::optional<std::filesystem::path>(config.file),
-                        config.assignments);
+inline std::optional<std::filesystem::path> file_of(const PythonConfig& config) {
+  return config.file.empty() ? std::nullopt : std::optional<std::filesystem::path>(config.file);
 }
+inline Config resolve(const PythonConfig& config) { return resolve_config(file_of(config), config.assignments); }
 
 void bind_balancer(py::module_& module);
 void bind_data(py::module_& module);

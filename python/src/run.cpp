@@ -10,12 +10,11 @@ namespace fedgrab::python {
 namespace {
 
 std::filesystem::path run(const PythonConfig& given, const std::string& out, bool resume, bool quiet) {
-  Config config = resolve(given);
   RunOptions options{.directory = {out}, .resume = resume, .quiet = quiet};
-  if (resume && !out.empty() && options.directory.exists())
-    config = resumed_config(options.directory.config(), config);
-  else
-    options.directory = new_run_directory(out, read_settings(config));
+  const bool known = resume && !out.empty() && options.directory.exists();
+  const Config config =
+      known ? resumed_config(options.directory.config(), file_of(given), given.assignments) : resolve(given);
+  if (!known) options.directory = new_run_directory(out, read_settings(config));
   interruptible([&] { run_experiment(config, options); });
   return options.directory.root;
 }

@@ -38,10 +38,17 @@ std::string ConfigFlags::config_file() const {
   return file.empty() && swallowed != set.end() ? *swallowed : file;
 }
 
-Config ConfigFlags::resolve() const {
+std::optional<std::filesystem::path> ConfigFlags::config_path() const {
   const std::string path = config_file();
-  if (!path.empty() && has_sweep(path)) note(path + ": its [sweep] table is for `fedgrab sweep` and not used here");
-  return resolve_config(path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path), assignments());
+  if (path.empty()) return std::nullopt;
+  if (has_sweep(path)) note(path + ": its [sweep] table is for `fedgrab sweep` and not used here");
+  return path;
+}
+
+Config ConfigFlags::resolve() const { return resolve_config(config_path(), assignments()); }
+
+Config ConfigFlags::resume(const RunDirectory& run) const {
+  return resumed_config(run.config(), config_path(), assignments());
 }
 
 std::shared_ptr<ConfigFlags> add_config_flags(CLI::App& command) {

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fedgrab/experiment/settings.h"
+#include "fedgrab/record/run_directory.h"
 
 namespace fedgrab::cli {
 
@@ -21,6 +24,11 @@ struct ConfigFlags {
   /// The configuration file, "" for none.
   std::string config_file() const;
   Config resolve() const;
+  /// Of the run that is there, with what the user asks for now.
+  Config resume(const RunDirectory& run) const;
+
+ private:
+  std::optional<std::filesystem::path> config_path() const;
 };
 
 /// Adds the short forms and --set to a command.

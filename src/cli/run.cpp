@@ -61,8 +61,7 @@ void run(const RunFlags& flags, Communicator& ranks) {
   std::string root;
   ranks.collective([&] {
     const bool known = flags.resume && !flags.out.empty() && options.directory.exists();
-    config = flags.config->resolve();
-    if (known) config = resumed_config(options.directory.config(), *config);
+    config = known ? flags.config->resume(options.directory) : flags.config->resolve();
     if (ranks.first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(*config)).root.string();
   });
   options.directory.root = ranks.all_gather(root).front();

@@ -105,6 +105,25 @@ fs::path model_file(const fs::path& path) {
   return fs::exists(directory.model()) ? directory.model() : newest_checkpoint(path);
 }
 
+/// A post-hoc classifier may read an auxiliary head, or what clients sent: only a run that had them left them.
+void require_trained(const Composition& method, const Composition& trained, const Checkpoint& checkpoint,
+                     const Config& config) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Fault::usage, "posthoc.kind",
+                fmt::format("\"{}\" with prior.source = \"{}\" needs {}, and the model was trained without",
+                            std::get<std::string>(config.get("posthoc.kind")),
+                            std::get<std::string>(config.get("prior.source")), what),
+                "prior.dpa.head=classifier needs nothing but the model");
+  };
+  const auto& heads = checkpoint.global.model->heads;
+  for (const Head& wanted : method.needs().auxiliary)
+    if (std::none_of(heads.begin(), heads.end(), [&](const Head& head) { return head.name == wanted.name; }))
+      refuse(fmt::format("the auxiliary head \"{}\"", wanted.name));
+  if (method.needs().features && !trained.needs().features) refuse("features of the clients");
+  const auto context = method.begin_round(checkpoint.round + 1, 0, {}, {}, 1, checkpoint.global, checkpoint.server);
+  if (method.needs().prior && !context.prior.defined()) refuse("an estimate that clients send");
+}
+
 }  // namespace
 
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round) {
@@ -229,6 +248,7 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
   if ((method.fitted() || method.needs().global_counts) && prepared == nullptr)
     throw Error(Fault::usage, "posthoc.kind", "is fitted on data", "use it with eval, which reads the data");
   if (method.needs().global_counts) method.learn_counts(prepared->counts);
+  require_trained(method, trained, checkpoint, config);
   if (method.fitted()) {
     const Partition nobody;
     const Federation federation{prepared->data, nobody, checkpoint.global.model, config.read<TrainParams>("train")};

@@ -84,6 +84,35 @@ class Translating {
   std::vector<std::string> notes_;
 };
 
+/// The method that they name, flags before file.
+std::string method_in(const std::vector<std::pair<std::string, Value>>& values, const Assignments& flags,
+                      std::string fallback) {
+  const Schema schema = full_schema();
+  const auto names_method = [&](const std::string& key) {
+    return schema.contains(key) && schema.find(key).key == method_name_key;
+  };
+  for (const auto& [key, value] : values)
+    if (names_method(key)) fallback = text_of(value);
+  for (const auto& [key, text] : flags)
+    if (names_method(key)) fallback = text;
+  return fallback;
+}
+
+/// Sets the values of a file, then flags.
+void apply(Config& config, const std::string& file, std::vector<std::pair<std::string, Value>> values,
+           const Assignments& flags, const Preset& preset) {
+  const bool old_record = written_by_0_1(values);
+  if (old_record) from_0_1_record(values, preset);
+  Translating translating(config, preset.name);
+  try {
+    for (const auto& [key, value] : values) translating.set(key, value);
+  } catch (const Error& error) {
+    throw Error(error.fault(), file, error.what());
+  }
+  for (const auto& [key, text] : flags) translating.set_text(key, text);
+  if (!old_record) translating.warn_once();
+}
+
 }  // namespace
 
 bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values) {
@@ -140,26 +169,10 @@ Config resolve_config(const std::optional<std::filesystem::path>& file, const As
 
 Config resolve_config(const TomlText& file, const Assignments& flags) {
   Config config{full_schema()};
-  const Schema& schema = config.schema();
   auto values = config.read_toml_text(file.text, file.name);
-  std::string method = MethodParams().name;
-  for (const auto& [key, value] : values)
-    if (schema.contains(key) && schema.find(key).key == method_name_key) method = text_of(value);
-  for (const auto& [key, text] : flags)
-    if (schema.contains(key) && schema.find(key).key == method_name_key) method = text;
-  const Preset& preset = find_preset(method);
+  const Preset& preset = find_preset(method_in(values, flags, MethodParams().name));
   for (const auto& [key, value] : preset.values) config.set_text(key, value);
-
-  const bool old_record = written_by_0_1(values);
-  if (old_record) from_0_1_record(values, preset);
-  Translating translating(config, preset.name);
-  try {
-    for (const auto& [key, value] : values) translating.set(key, value);
-  } catch (const Error& error) {
-    throw Error(error.fault(), file.name, error.what());
-  }
-  for (const auto& [key, text] : flags) translating.set_text(key, text);
-  if (!old_record) translating.warn_once();
+  apply(config, file.name, std::move(values), flags, preset);
   return config;
 }
 
@@ -196,6 +209,16 @@ Config resumed_config(const std::filesystem::path& saved, const Config& asked_fo
     config.set(parameter.key, asked.get(parameter.key));
   }
   return config;
+}
+
+Config resumed_config(const std::filesystem::path& saved, const std::optional<std::filesystem::path>& file,
+                      const Assignments& flags) {
+  Config asked{full_schema()};  // without a preset: its values are not asked for
+  const TomlText text = file ? read_toml(*file) : TomlText{};
+  auto values = asked.read_toml_text(text.text, text.name);
+  const auto method = std::get<std::string>(resolve_config(saved, {}).get(method_name_key));
+  apply(asked, text.name, values, flags, find_preset(method_in(values, flags, method)));
+  return resumed_config(saved, asked);
 }
 
 }  // namespace fedgrab

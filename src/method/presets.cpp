@@ -16,7 +16,10 @@ constexpr const char* centralised = "all data in one place: the upper bound";
 /// Fed-GraB's parts, and what a variant changes of them.
 Values fedgrab(const Values& changes) {
   Values values{{"objective.name", "sgb"}, {"prior.source", "dpa"}, {"prior.scale", "rank"}};
-  values.insert(values.end(), changes.begin(), changes.end());
+  for (const auto& change : changes) {
+    std::erase_if(values, [&](const auto& value) { return value.first == change.first; });
+    values.push_back(change);
+  }
   return values;
 }
 

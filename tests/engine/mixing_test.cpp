@@ -97,8 +97,9 @@ TEST_P(MixedStep, IsTheGradientStepByHand) {
 
   const auto [state, reports] = train_round(world, {0}, on_cpu);
   for (const auto& p : world.model->parameters)
-    if (p.trained())
+    if (p.trained()) {
       EXPECT_TRUE(torch::allclose(State({world.model, state}).view(p), expected.view(p), 1e-4, 1e-6)) << p.name;
+    }
   EXPECT_NEAR(reports[0].loss, -(logits.log_softmax(1) * answers).sum().item<double>() / 7, 1e-5);
 }
 

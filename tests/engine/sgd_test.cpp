@@ -115,6 +115,31 @@ TEST_F(SgdStep, AddsTheCorrection) {
   EXPECT_EQ(network_.state().view("hidden.weight")[0][1].item<float>(), 1);
 }
 
+TEST(SgdOfAuxiliaryHeads, HasNeitherProximalTermNorCorrection) {
+  const Layer hidden{.kind = LayerKind::linear, .name = "hidden", .input = 0, .in = 3, .out = 5};
+  const Layer flatten{.kind = LayerKind::flatten};
+  const auto model =
+      make_model({"tiny", {3, 1, 1}, {flatten, hidden}, 5}, {Head{}, Head{.name = "probe", .detached = true}}, 4);
+  Network network(model);
+  State global = initial_state(model, 1);
+  network.load(global);
+  network.gradient().zero_();
+  Sgd sgd(*model);
+  global.flat.add_(1);
+  LocalProblem problem{.proximal = 0.5};
+  problem.correction = torch::ones({model->size});
+  const State before = network.state().clone();
+  sgd.step(network, global, problem, {.momentum = 0}, 0.1);
+  for (const auto& p : model->parameters) {
+    const double moved = p.name.starts_with("probe.") ? 0 : -0.1 * (0.5 * -1 + 1);
+    EXPECT_TRUE(torch::allclose(network.state().view(p), before.view(p) + moved, 1e-5, 1e-6)) << p.name;
+  }
+  network.gradient().fill_(1);  // its own gradient moves it all the same
+  const State again = network.state().clone();
+  sgd.step(network, global, {}, {.momentum = 0}, 0.1);
+  EXPECT_TRUE(torch::allclose(network.state().view("probe.weight"), again.view("probe.weight") - 0.1, 1e-5, 1e-6));
+}
+
 TEST_F(SgdStep, ClipsTheGradientAndNotThePenalty) {
   // ‖g‖ = 4 · √(trained values); clipped to 1, each entry is 1/√n. The pull of the decay comes on top.
   network_.state().flat.fill_(1);

@@ -145,7 +145,7 @@ TEST_F(CheckpointTest, WithADescriptionNestedWithoutEndIsRefused) {
   card["config"] = "a = " + std::string(20000, '[');
   deep.metadata["fedgrab"] = card.dump();
   save_safetensors(path, deep);
-  expect_error(Fault::usage, [&] { load_model(path, {"posthoc.kind=none"}); }, {path.string(), "nested"});
+  expect_error(Fault::usage, [&] { redeploy(path, {{"posthoc.kind", "none"}}, nullptr); }, {path.string(), "nested"});
 }
 
 TEST_F(CheckpointTest, WithoutADescriptionIsRefused) {
@@ -198,7 +198,7 @@ std::vector<std::pair<std::string, std::string>> damaged_cards(const Json& card)
   for (const auto& [field, value] : card.items()) {
     Json changed = card;
     changed.erase(field);
-    if (field != "head_projected" && field != "head_shift")  // absent in old files
+    if (field != "head_projected" && field != "head_shift" && field != "head_offset")  // absent in files of version 0.1
       damaged.emplace_back(field + " deleted", changed.dump());
     for (const auto& other : wrong) {
       const bool text_that_is_none = field == "architecture" || field == "head_kind";
@@ -222,7 +222,7 @@ TEST_F(CheckpointTest, EveryFieldOfTheDescriptionDeletedOrMistypedIsRefused) {
       damaged.metadata["fedgrab"] = text;
       save_safetensors(path, damaged);
       expect_error(Fault::checkpoint, [&] { load_model(path); }, {path});
-      expect_error(Fault::checkpoint, [&] { load_model(path, {"posthoc.kind=none"}); }, {path});
+      expect_error(Fault::checkpoint, [&] { redeploy(path, {{"posthoc.kind", "none"}}, nullptr); }, {path});
       if (what == "architecture: \"text\"") continue;  // a run knows its own
       Checkpoint loaded{0, state_.clone(), {}};
       ClientStore clients;

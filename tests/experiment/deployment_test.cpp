@@ -3,11 +3,10 @@
 
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/round_loop.h"
+#include "fedgrab/part/part.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::deployment_test {
-
-using Changes = std::vector<std::string>;
 
 class Deployment : public testing::Test {
  protected:
@@ -34,13 +33,14 @@ class Deployment : public testing::Test {
 TEST_F(Deployment, OfFedAvgIsWhatTheOtherPresetDeploys) {
   const auto fedavg = run("fedavg");
   const State plain = load_model(fedavg.root).state;
-  const Changes adjusted{"posthoc.kind=logit-adjustment", "prior.source=dpa", "prior.dpa.head=classifier"};
+  const Assignments adjusted{
+      {"posthoc.kind", "logit-adjustment"}, {"prior.source", "dpa"}, {"prior.dpa.head", "classifier"}};
   for (const auto& [preset, changes] :
-       std::map<std::string, Changes>{{"tau-norm", {"posthoc.kind=tau-norm"}}, {"dpa-shift", adjusted}}) {
+       std::map<std::string, Assignments>{{"tau-norm", {{"posthoc.kind", "tau-norm"}}}, {"dpa-shift", adjusted}}) {
     SCOPED_TRACE(preset);
     const auto expected = load_model(run(preset).root);
     for (const auto& path : {fedavg.root, fedavg.checkpoint(2)}) {
-      const auto changed = load_model(path, changes);
+      const auto changed = redeploy(path, changes, nullptr);
       expect_same(changed.state, expected.state);
       EXPECT_FALSE(torch::equal(changed.state.view("fc.weight"), plain.view("fc.weight")) &&
                    torch::equal(changed.state.view("fc.bias"), plain.view("fc.bias")));
@@ -52,39 +52,67 @@ TEST_F(Deployment, OfFedAvgIsWhatTheOtherPresetDeploys) {
 
 TEST_F(Deployment, OfOneWithAPosthocClassifierMayGoWithoutIt) {
   const auto expected = load_model(run("fedavg").root);
-  expect_same(load_model(run("tau-norm").root, {"posthoc.kind=none"}).state, expected.state);
-  const auto weak = load_model(run("tau-norm").root, {"posthoc.tau-norm.tau=0"});
+  expect_same(redeploy(run("tau-norm").root, {{"posthoc.kind", "none"}}, nullptr).state, expected.state);
+  const auto weak = redeploy(run("tau-norm").root, {{"posthoc.tau-norm.tau", "0"}}, nullptr);
   expect_same(weak.state, expected.state);
 }
 
 TEST_F(Deployment, ReadsThePriorOfAnAuxiliaryHeadThatWasTrained) {
   const auto fedgrab = run("fedgrab");
-  const Changes adjusted{"posthoc.kind=logit-adjustment"};
-  const auto plain = load_model(fedgrab.root).state, changed = load_model(fedgrab.root, adjusted).state;
+  const auto plain = load_model(fedgrab.root).state;
+  const auto changed = redeploy(fedgrab.root, {{"posthoc.kind", "logit-adjustment"}}, nullptr).state;
   EXPECT_TRUE(torch::equal(changed.view("fc.weight"), plain.view("fc.weight")));
   EXPECT_FALSE(torch::equal(changed.view("fc.bias"), plain.view("fc.bias")));
 }
 
+TEST_F(Deployment, TakesTheClassCountsOfTheDataWhereItNeedsThem) {
+  const auto fedavg = run("fedavg");
+  const Assignments counted{{"posthoc.kind", "logit-adjustment"}, {"prior.source", "counts"}};
+  expect_error(Fault::usage, [&] { redeploy(fedavg.root, counted, nullptr); }, {"posthoc.kind", "eval"});
+  const Preparation prepared = prepare(read_settings(resolve_config(fedavg.config(), {})));
+  const auto plain = load_model(fedavg.root).state;
+  const auto share = to_tensor(prepared.counts) / to_tensor(prepared.counts).sum();
+  EXPECT_TRUE(torch::allclose(redeploy(fedavg.root, counted, &prepared).state.view("fc.bias"),
+                              plain.view("fc.bias") - share.log(), 1e-5, 1e-6));
+}
+
 TEST_F(Deployment, WhatWasDecidedInTrainingIsRefused) {
   const auto fedavg = run("fedavg");
-  for (const auto* change : {"method=tau-norm", "method.name=tau-norm", "objective.name=ldam", "server.optimizer=adam"})
-    expect_error(Fault::usage, [&] { load_model(fedavg.root, {change}); }, {change, "after training", "posthoc"});
+  for (const auto& change : Assignments{{"method", "tau-norm"},
+                                        {"method.name", "tau-norm"},
+                                        {"objective.name", "ldam"},
+                                        {"server.optimizer", "adam"},
+                                        {"head.init", "etf"}})
+    expect_error(Fault::usage, [&] { redeploy(fedavg.root, {change}, nullptr); },
+                 {change.first, "after training", "posthoc"});
   // What has to be trained with the model.
-  for (const auto& changes : {Changes{"posthoc.kind=creff"}, Changes{"posthoc.kind=aligned"},
-                              Changes{"posthoc.kind=logit-adjustment", "prior.source=dpa"},
-                              Changes{"posthoc.kind=logit-adjustment", "prior.source=bias-probe"},
-                              Changes{"posthoc.kind=logit-adjustment", "prior.source=counts"}}) {
-    SCOPED_TRACE(changes.back());
-    expect_error(Fault::usage, [&] { load_model(fedavg.root, changes); },
-                 {changes.back().substr(0, changes.back().find('=')), "trained"});
+  for (const auto& [kind, source] : Assignments{
+           {"creff", "none"}, {"aligned", "none"}, {"logit-adjustment", "dpa"}, {"logit-adjustment", "bias-probe"}}) {
+    SCOPED_TRACE(kind);
+    expect_error(Fault::usage,
+                 [&] {
+                   redeploy(fedavg.root, {{"posthoc.kind", kind}, {"prior.source", source}}, nullptr);
+                 },
+                 {"posthoc.kind", kind, source, "trained without"});
   }
-  expect_error(Fault::usage, [&] { load_model(fedavg.root, {"posthoc.kind=logit-adjustment"}); }, {"prior.source"});
-  expect_error(Fault::usage, [&] { load_model(fedavg.root, {"posthoc.kind=tau-nrom"}); }, {"posthoc.kind", "tau-norm"});
+  expect_error(Fault::usage,
+               [&] {
+                 redeploy(fedavg.root, {{"posthoc.kind", "logit-adjustment"}}, nullptr);
+               },
+               {"prior.source"});
+  expect_error(Fault::usage,
+               [&] {
+                 redeploy(fedavg.root, {{"posthoc.kind", "tau-nrom"}}, nullptr);
+               },
+               {"posthoc.kind", "tau-norm"});
 }
 
 TEST_F(Deployment, AModelFileHoldsTheDeployedModelAlone) {
   const auto fedavg = run("fedavg");
-  expect_error(Fault::checkpoint, [&] { load_model(fedavg.model(), {"posthoc.kind=tau-norm"}); },
+  expect_error(Fault::checkpoint,
+               [&] {
+                 redeploy(fedavg.model(), {{"posthoc.kind", "tau-norm"}}, nullptr);
+               },
                {fedavg.model().string(), "deployed model alone"});
 }
 

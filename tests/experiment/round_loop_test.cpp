@@ -94,7 +94,7 @@ TEST_P(Methods, ARunCutBackToAnEarlierCheckpointGoesOnExactly) {
     ASSERT_TRUE(fs::remove(file)) << file;
   const std::string log = read_text(directory("whole").metrics());
   fs::resize_file(directory("cut").metrics(), log.size() - 7);
-  run("cut", resumed_config(directory("cut").config(), resolve_config(std::nullopt, {})), true);
+  run("cut", resumed_config(directory("cut").config(), std::nullopt, {}), true);
   expect_same_run(directory("whole"), directory("cut"));
   EXPECT_EQ(read_bytes(directory("whole").model()), read_bytes(directory("cut").model()));
   EXPECT_EQ(read_bytes(directory("whole").checkpoint(4)), read_bytes(directory("cut").checkpoint(4)));
@@ -114,8 +114,7 @@ TEST_F(RoundLoopTest, MoreRoundsContinueAFinishedRun) {
   run("whole", small_config());
   run("longer", small_config({{"train.rounds", "3"}}));
   EXPECT_EQ(directory("longer").read_metrics().size(), 3U);
-  const auto asked = resolve_config(std::nullopt, {{"train.rounds", "4"}});
-  run("longer", resumed_config(directory("longer").config(), asked), true);
+  run("longer", resumed_config(directory("longer").config(), std::nullopt, {{"train.rounds", "4"}}), true);
   expect_same_run(directory("whole"), directory("longer"));
 }
 
@@ -174,7 +173,7 @@ class EditedSettings : public RoundLoopTest {
     edited.load_toml(directory("run").config());
     edited.set_text(key, value);
     write_atomically(directory("run").config(), edited.to_toml());
-    run("run", resumed_config(directory("run").config(), resolve_config(std::nullopt, {})), true);
+    run("run", resumed_config(directory("run").config(), std::nullopt, {}), true);
   }
 };
 
@@ -460,8 +459,7 @@ TEST(InterruptionDeathTest, SavesTheFinishedRoundsAndGoesOnExactly) {
   const auto done = static_cast<int64_t>(directory.read_metrics().size());
   ASSERT_EQ(directory.checkpoint_rounds(), std::vector<int64_t>{done});
   EXPECT_FALSE(directory.finished());
-  const auto asked = resolve_config(std::nullopt, {{"train.rounds", std::to_string(done + 1)}});
-  const Config config = resumed_config(directory.config(), asked);
+  const Config config = resumed_config(directory.config(), std::nullopt, {{"train.rounds", std::to_string(done + 1)}});
   run_experiment(config, {.directory = directory, .resume = true, .quiet = true});
   run_experiment(config, {.directory = uninterrupted, .quiet = true});
   expect_same_run(directory, uninterrupted);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "fedgrab/method/presets.h"
 #include "tests/data/scratch_folder.h"
 
@@ -43,6 +45,13 @@ TEST_F(SettingsTest, APresetBeatsTheDefaultAndTheUserBeatsThePreset) {
     }
 }
 
+TEST_F(SettingsTest, APresetNamesAParameterOnce) {
+  for (const auto& entry : presets()) {
+    std::set<std::string> keys;
+    for (const auto& [key, value] : entry.values) EXPECT_TRUE(keys.insert(key).second) << entry.name << ", " << key;
+  }
+}
+
 TEST_F(SettingsTest, ThePresetsOfFedGrabAreThePublishedCodeAndThePaper) {
   const auto text = [](const char* method, const char* key) {
     return to_text(resolve_config(std::nullopt, {{"method", method}}).get(key));
@@ -82,7 +91,7 @@ TEST_F(SettingsTest, EveryParameterSurvivesTheConfigOfTheRunDirectory) {
 
 class Resumed : public SettingsTest {
  protected:
-  Config resume(const Assignments& flags) const { return resumed_config(saved_, resolve_config(std::nullopt, flags)); }
+  Config resume(const Assignments& flags) const { return resumed_config(saved_, std::nullopt, flags); }
   std::string saved_ = scratch_.write(
       "config.toml",
       resolve_config(std::nullopt, {{"method", "fedavg"}, {"train.lr", "0.2"}, {"train.rounds", "10"}}).to_toml());
@@ -93,6 +102,15 @@ TEST_F(Resumed, WithoutFlagsIsTheRunAsItWas) {
   EXPECT_EQ(settings.method, "fedavg");
   EXPECT_EQ(settings.train.lr, 0.2);
   EXPECT_EQ(settings.train.rounds, 10);
+}
+
+TEST_F(Resumed, KeepsWhatItsPresetDoesNotSay) {
+  saved_ = scratch_.write(
+      "config.toml",
+      resolve_config(std::nullopt, {{"method", "fedgrab"}, {"head.init", "random"}, {"train.rounds", "10"}}).to_toml());
+  EXPECT_EQ(std::get<std::string>(resume({{"train.rounds", "20"}}).get("head.init")), "random");
+  EXPECT_EQ(std::get<std::string>(resume({{"method", "fedgrab"}}).get("head.init")), "random");
+  expect_error(Fault::usage, [&] { resume({{"head.init", "etf"}}); }, {"head.init", "etf", "random"});
 }
 
 TEST_F(Resumed, MayGoOnForMoreRoundsOnAnotherNumberOfWorkers) {

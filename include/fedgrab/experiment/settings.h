@@ -143,8 +143,11 @@ const std::vector<std::string>& path_keys();
 /// For the record of a run: whoever reads it may stand in another folder.
 Config with_absolute_paths(Config config);
 
-/// The configuration of an interrupted run with what the user asks for now. Only parameters that leave the finished
-/// rounds true may differ (rounds, engine, record, checkpoint); any other throws a usage Error.
+/// The configuration of an interrupted run with what a file and flags ask for now. Only parameters that leave the
+/// finished rounds true may differ (rounds, engine, record, checkpoint); any other throws a usage Error.
+Config resumed_config(const std::filesystem::path& saved, const std::optional<std::filesystem::path>& file,
+                      const Assignments& flags);
+/// The same where every value that is set in `asked_for` is asked for, values of a preset among them.
 Config resumed_config(const std::filesystem::path& saved, const Config& asked_for);
 
 }  // namespace fedgrab

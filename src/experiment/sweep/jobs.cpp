@@ -190,9 +190,7 @@ bool complete(const Job& job) {
     throw Error(Fault::usage, job.directory.root.string(),
                 fmt::format("has {} rounds already, {} are asked for", done->round, asked),
                 "one table must not mix them: choose another --out");
-  Config saved{full_schema()};
-  saved.load_toml(job.directory.config());
-  return saved.get("train.rounds") == job.config.get("train.rounds");
+  return resolve_config(job.directory.config(), {}).get("train.rounds") == job.config.get("train.rounds");
 }
 
 void run_jobs(const std::vector<Job>& jobs, const JobOptions& options, const Ended& ended) {

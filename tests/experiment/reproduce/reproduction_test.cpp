@@ -182,11 +182,11 @@ TEST_F(ReproductionTest, RunsOnOtherDataAreNotShownForThePapers) {
   const std::string before = file("fig4c/figure.csv") + file("fig4c/about.json");
   expect_error(Fault::usage, [&] { reproduce(what, other); }, {"train.lr", "0.02"});
   EXPECT_EQ(file("fig4c/figure.csv") + file("fig4c/about.json"), before) << "what is refused changes nothing";
-  auto elsewhere = options({"method.fedgrab.prior=probe"});
+  auto elsewhere = options({"prior.source=dpa"});
   elsewhere.flags.emplace_back("data.per_class", "25");
   elsewhere.out = scratch_.path("other");
   reproduce(what, elsewhere);
-  elsewhere.cells = {"method.fedgrab.prior=local"};
+  elsewhere.cells = {"prior.source=none"};
   elsewhere.flags.back().second = "26";
   const auto result = reproduce(what, elsewhere);
   EXPECT_NE(result.text.find("global prior (DPA)      –"), std::string::npos) << result.text;
