@@ -82,6 +82,14 @@ class Parameters(Case):
         self.assertIn("defaults", self.fedgrab("params", "--method", "fedavg"))
         self.assertIn("did you mean fedgrab?", self.fedgrab("params", "--method", "fedgarb", code=2))
 
+    def test_documentation_of_methods(self):
+        rows = dict(re.findall(r"(?m)^\| `([\w-]+)` \| (.*) \|$", (TREE / "docs" / "methods.md").read_text().split("## Free combinations")[0]))
+        names = re.findall(r"(?m)^  ([\w-]+) +\S", self.fedgrab("run", "--method", "help").split("A method is a preset")[0])
+        self.assertEqual(names, list(rows))
+        for name in names:
+            values = dict(re.findall(r"(?m)^  (\S+) = (.*)$", self.fedgrab("params", "--method", name)))
+            self.assertEqual(values, dict(re.findall(r"`([\w.]+)=([^`]*)`", rows[name])), name)
+
     def test_filter(self):
         text = self.fedgrab("params", "checkpoint")
         self.assertIn("checkpoint.every", text)
