@@ -63,7 +63,7 @@ TEST_F(ListedImages, ReadsTheUsersOfINaturalist) {
   EXPECT_EQ(firsts(data.train), (std::vector<int>{1, 2, 3}));
   EXPECT_EQ(data.clients, (std::vector<int32_t>{1, 0, 1}));
   PartitionParams partition;
-  partition.kind = "user";
+  partition.kind = PartitionKind::user;
   EXPECT_EQ(make_partition(partition, std::vector<int64_t>{0, 1, 2}, data.train.labels, 2, 0, data.clients),
             (Partition{{1}, {0, 2}}));
 }

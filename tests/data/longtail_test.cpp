@@ -14,7 +14,7 @@ using Counts = std::vector<int64_t>;
 
 LongTailParams exponential(double factor) {
   LongTailParams params;
-  params.kind = "exponential";
+  params.kind = LongTailKind::exponential;
   params.factor = factor;
   return params;
 }
@@ -47,7 +47,7 @@ TEST(LongTailCounts, MatchOtherKnownProfiles) {
 
 TEST(LongTailCounts, StepMakesTheLastClassesRare) {
   LongTailParams params = exponential(10);
-  params.kind = "step";
+  params.kind = LongTailKind::step;
   EXPECT_EQ(long_tail_counts(params, 100, 5), (Counts{100, 100, 10, 10, 10}));
   params.step_fraction = 0.2;
   EXPECT_EQ(long_tail_counts(params, 100, 5), (Counts{100, 100, 100, 100, 10}));
@@ -61,14 +61,14 @@ TEST(LongTail, KindAutoDependsOnTheDataSet) {
   params.factor = 10;
   EXPECT_EQ(counts_of(sample_long_tail(params, labels, 3, true, 1), labels, 3), (Counts{20, 6, 2}));
   EXPECT_EQ(sample_long_tail(params, labels, 3, false, 1).size(), labels.size());
-  params.kind = "none";
+  params.kind = LongTailKind::none;
   EXPECT_EQ(sample_long_tail(params, labels, 3, true, 1).size(), labels.size());
 }
 
 TEST(LongTail, ByFileTakesTheFirstOfEachClass) {
   const std::vector<int32_t> labels{1, 0, 1, 0, 0, 1, 0};
   LongTailParams params = exponential(4);
-  params.order = "file";
+  params.order = LongTailOrder::file;
   EXPECT_EQ(sample_long_tail(params, labels, 2, true, 1), (Counts{0, 1, 3, 4, 6}));
   params.max = 2;
   params.factor = 2;

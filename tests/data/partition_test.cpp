@@ -25,7 +25,7 @@ Labelled labelled(int64_t count, int64_t classes) {
 
 PartitionParams params(const std::string& kind, int64_t clients, double alpha = 0.5) {
   PartitionParams result;
-  result.kind = kind;
+  result.kind = enum_named<PartitionKind>(kind).value();
   result.clients = clients;
   result.alpha = alpha;
   return result;
@@ -235,7 +235,7 @@ TEST(PartitionPicture, StaysSmallAndSaysWhatItSums) {
 
 TEST(PartitionByUser, GivesEachUserTheirSamples) {
   PartitionParams by_user;
-  by_user.kind = "user";
+  by_user.kind = PartitionKind::user;
   const std::vector<int64_t> samples{0, 2, 3, 4};
   const std::vector<int32_t> labels(6), users{2, 1, 0, 2, 3, 0};
   EXPECT_EQ(make_partition(by_user, samples, labels, 1, 0, users), (Partition{{2}, {0, 3}, {4}}));

@@ -92,7 +92,7 @@ class CudaAugment : public testing::TestWithParam<Look> {
          mask = torch::zeros({slots, batch}, options);
     auto counts = torch::zeros({slots}, options.dtype(torch::kInt));
     const cuda::DeviceImages data(split, normalisation, augmentation(), false);
-    cuda::gather_batch(cuda::Precision::fp32, data.of_view(view), plan, images.data_ptr(), labels.data_ptr<int64_t>(),
+    cuda::gather_batch(Precision::fp32, data.of_view(view), plan, images.data_ptr(), labels.data_ptr<int64_t>(),
                        mask.data_ptr<float>(), counts.data_ptr<int32_t>(), at::cuda::getCurrentCUDAStream().stream());
     return images.narrow(-1, 0, channels).permute({0, 1, 4, 2, 3}).contiguous().cpu();
   }

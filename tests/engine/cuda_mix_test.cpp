@@ -23,14 +23,14 @@ TEST_P(CudaMix, GivesTheFloatsOfTheCpu) {
   const ImageShape shape{3, 17, 23};
   const BatchMixer mixer(GetParam().mixup, GetParam().cutmix);
   const auto slots = static_cast<int64_t>(clients.size());
-  const auto there = [](const auto& values) { return torch::tensor(values).cuda(); };
-  const auto mixup = there(mixer.mixup()), cutmix = there(mixer.cutmix());
+  const auto mixup = torch::tensor(mixer.mixup()).cuda(), cutmix = torch::tensor(mixer.cutmix()).cuda();
   const MixTables tables{mixer.mixup().empty() ? nullptr : mixup.data_ptr<float>(),
                          mixer.cutmix().empty() ? nullptr : cutmix.data_ptr<float>()};
+  const auto there = [](const std::vector<int32_t>& values) { return torch::tensor(values, torch::kInt).cuda(); };
   const auto clients_there = there(clients), counts_there = there(counts);
   torch::manual_seed(1);
   for (int32_t step = 0; step < 20; ++step) {
-    const auto step_there = there(std::vector{step}), round_there = there(std::vector<int32_t>{4});
+    const auto step_there = there({step}), round_there = there({4});
     cuda::RoundPlan plan{};
     plan.clients = clients_there.data_ptr<int32_t>();
     plan.step = step_there.data_ptr<int32_t>();
@@ -45,9 +45,9 @@ TEST_P(CudaMix, GivesTheFloatsOfTheCpu) {
     const auto labels_there = labels.cuda();
     auto other_labels = torch::zeros_like(labels_there);
     auto share = torch::zeros({slots, 1}, torch::kCUDA);
-    cuda::mix_images(cuda::Precision::fp32, tables, plan, counts_there.data_ptr<int32_t>(),
-                     static_cast<int>(shape.height), static_cast<int>(shape.width), images.data_ptr(),
-                     labels_there.data_ptr<int64_t>(), other_labels.data_ptr<int64_t>(), share.data_ptr<float>(),
+    cuda::mix_images(Precision::fp32, tables, plan, counts_there.data_ptr<int32_t>(), static_cast<int>(shape.height),
+                     static_cast<int>(shape.width), images.data_ptr(), labels_there.data_ptr<int64_t>(),
+                     other_labels.data_ptr<int64_t>(), share.data_ptr<float>(),
                      at::cuda::getCurrentCUDAStream().stream());
     for (int64_t slot = 0; slot < slots; ++slot) {
       const auto at = static_cast<size_t>(slot);

@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"balanced_softmax_alone", 0, 0, {{"objective.name", "balanced-softmax"}}},
                     Case{"fedlc_alone", 0, 0, {{"objective.name", "fedlc"}}},
                     Case{"importance", 1, 1, {{"objective.reweight", "importance"}}},
-                    Case{"auxiliary_head", 1, 1, {{"prior.source", "dpa"}, {"prior.dpa.head", "probe"}}}),
+                    Case{"auxiliary_head", 1, 1, {{"prior.source", "dpa"}, {"prior.dpa.head", "auxiliary"}}}),
     [](const auto& one) { return one.param.name; });
 
 }  // namespace fedgrab::mixing_test
