@@ -1,4 +1,4 @@
-/// SGB in a training loop of your own: three lines, marked (1), (2) and (3). Everything else is plain LibTorch.
+/// SGB in a training loop of your own: three lines, marked (1), (2) and (3). Everything else is ordinary LibTorch.
 ///
 /// Five clouds of points in the plane, overlapping with their neighbours on a circle; the first has 100 times as many
 /// points as the last. Trained as usual, the network gives the overlaps to the frequent classes. The test set has
@@ -35,7 +35,7 @@ torch::Tensor train_and_test(const Points& train, const Points& test, bool balan
   torch::manual_seed(seed);
   torch::nn::Sequential net(torch::nn::Linear(2, 32), torch::nn::ReLU(), torch::nn::Linear(32, classes));
   torch::optim::SGD optimiser(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.5));
-  fedgrab::Balancer balancer(classes);  // (1) one per model; it remembers what each class has collected
+  fedgrab::Balancer balancer(classes);  // (1) one per model; it keeps what each class has accumulated
 
   for (int epoch = 0; epoch < 10; ++epoch)
     for (const auto& batch : torch::randperm(train.y.size(0)).split(16)) {

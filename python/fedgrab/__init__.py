@@ -1,11 +1,11 @@
 """Fed-GraB: federated long-tailed learning with self-adjusting gradient balancers (NeurIPS 2023).
 
-    balancer = fedgrab.Balancer(classes)              # once
-    loss, gradient = balancer.step(logits, labels)    # instead of a criterion
-    logits.backward(gradient)                         # instead of loss.backward()
+    balancer = fedgrab.Balancer(classes)                                       # once
+    loss, gradient = balancer.step(logits.detach().numpy(), labels.numpy())    # instead of a criterion
+    logits.backward(torch.from_numpy(gradient))                                # instead of loss.backward()
 
 `Balancer` and `prior` (SGB and DPA) go into any training loop; `run` trains a whole simulated federation; `Client` and `Server` are
-the places of a real one; `load_data` and `partition` show what they see. Arrays are numpy's and are not copied where that can be helped.
+those of a real one; `load_data` and `partition` return their data. Arrays are numpy's and are not copied where that can be helped.
 """
 
 from ._libtorch_guard import stay_alone

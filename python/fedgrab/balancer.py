@@ -14,7 +14,7 @@ class Balancer:
     """One PID controller per class, which weighs positive against negative logit gradients (paper, Sec. 3.3).
 
     `parameters` are those of `fedgrab params sgb`: form, kp, ki, kd (K_P, K_I, K_D), gamma, delta, zeta (γ, δ, ζ of φ), target (z),
-    clamp, mount, mount_classes, mount_tail. `seed` chooses the random numbers of the gate.
+    clamp, conditional_integration, mount, mount_classes. `seed` chooses the random numbers of the gate.
     """
 
     def __init__(self, classes: int, *, seed: int = 1, **parameters: Any) -> None:
@@ -73,8 +73,8 @@ class Balancer:
 
 
 def prior(weight: ArrayLike, scale: str = "span", *, span_min: float = 0.1) -> NDArray[Any]:
-    """DPA: P_j = h(‖w_j‖₂), read off the rows of a classifier's weight [classes, features] (paper, Sec. 3.2).
+    """DPA: P_j = h(‖w_j‖₂), from the weight vectors of a classifier, [classes, features] (paper, Sec. 3.2).
 
-    scale: `share` sums to 1, `max` has 1 as the largest, `span` lies on [span_min, 1], `rank` is geometric from 1 to span_min.
+    scale: `share` sums to 1, `span` is linear onto [span_min, 1], `rank` is geometric from 1 to span_min.
     """
     return _core.prior(weight, scale, span_min)

@@ -82,6 +82,28 @@ class Parameters(Case):
         self.assertIn("defaults", self.fedgrab("params", "--method", "fedavg"))
         self.assertIn("did you mean fedgrab?", self.fedgrab("params", "--method", "fedgarb", code=2))
 
+    def test_documentation_of_methods(self):
+        rows = dict(re.findall(r"(?m)^\| `([\w-]+)` \| (.*) \|$", (TREE / "docs" / "methods.md").read_text().split("## Free combinations")[0]))
+        names = re.findall(r"(?m)^  ([\w-]+) +\S", self.fedgrab("run", "--method", "help").split("A method is a preset")[0])
+        self.assertEqual(names, list(rows))
+        for name in names:
+            values = dict(re.findall(r"(?m)^  (\S+) = (.*)$", self.fedgrab("params", "--method", name)))
+            self.assertEqual(values, dict(re.findall(r"`([\w.]+)=([^`]*)`", rows[name])), name)
+
+    def test_example_configurations(self):
+        """Every key is a parameter of today, commented out or not, in [sweep] as well."""
+        known = {*self.declared(), *(key.removesuffix(".name") for key in self.declared())}
+        for path in sorted((TREE / "configs").rglob("*.toml")):
+            text = re.sub(r"(?m)^# .*\n# (\w+ = .*)$", r"\1", path.read_text())
+            values = tomllib.loads(text)
+            values.pop("reproduce", None)
+            grids = values.pop("sweep", [])
+            for grid in grids if isinstance(grids, list) else [grids]:
+                for table in (grid, *grid.pop("with", {}).values()):
+                    values[f"grid {len(values)}"] = table
+            keys = {re.sub(r"^grid \d+\.", "", key) for key in self.flat(values)}
+            self.assertEqual(set(), keys - known, path)
+
     def test_filter(self):
         text = self.fedgrab("params", "checkpoint")
         self.assertIn("checkpoint.every", text)
