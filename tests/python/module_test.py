@@ -229,6 +229,28 @@ class Federated(unittest.TestCase):
         loss = sum(result.metrics["loss"] * result.samples for result in results) / total
         self.assertAlmostEqual(run.records[-1]["loss"], loss, places=3)
 
+    def test_clients_averaged_exactly_are_the_run_to_the_bit(self):
+        """The sums of a run are integers, multiples of 2^-40: they do not depend on the order."""
+        for method in ("fedgrab", "fedprox", "moon", "fedavgm", "logit-adjustment"):
+            with self.subTest(method):
+                config = TINY | {"method": method}
+                out = self.folder / method
+                fedgrab.run(config, out=out)
+                saved = (out / "checkpoints" / "round-000002.safetensors").read_bytes()
+                length = int.from_bytes(saved[:8], "little")
+                header = json.loads(saved[8:8 + length])
+                clients = [fedgrab.Client(config, k) for k in range(3)]
+                server = fedgrab.Server(config, classes=10, shape=clients[0].shape)
+                weights, total = server.weights(), sum(client.samples for client in clients)
+                for round in (1, 2):
+                    results = [client.train(weights, round) for client in clients]
+                    weights = server.finish({
+                        name: (sum(np.rint(result.weights[name].astype(float) * (result.samples / total) * 2.0**40) for result in results)
+                               / 2.0**40).astype(np.float32) for name in weights}, round)
+                for name, values in weights.items():
+                    first, last = header[name]["data_offsets"]
+                    self.assertEqual(saved[8 + length + first:8 + length + last], values.tobytes(), name)
+
     def test_a_server_has_the_optimiser_of_its_method(self):
         shape = {"classes": 3, "shape": (1, 16, 16)}
         for method, second in (("fedavg", 2.0), ("fedavgm", 2.9)):  # momentum 0.9 carries the first step into the second
