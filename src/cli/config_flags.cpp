@@ -71,7 +71,8 @@ std::shared_ptr<ConfigFlags> add_setting_flags(CLI::App& command) {
   short_form("--objective", "objective.name", "Local loss", "NAME");
   short_form("--data", "data.name", "Data set: shapes, cifar10, cifar100, idx, folder, list, imagenet-lt, …", "NAME");
   short_form("--data-path", "data.path", "Where the data set is", "PATH");
-  short_form("--model", "model.name", "Backbone: cnn, resnet8, resnet18, resnet34, resnet50, pfl-cnn", "NAME");
+  short_form("--model", "model.name", "Backbone: cnn, resnet8, resnet32, resnet18, resnet34, resnet50, pfl-cnn",
+             "NAME");
   short_form("--rounds", "train.rounds", "Communication rounds", "R");
   short_form("--clients", "partition.clients", "Number of clients", "N");
   short_form("--seed", "train.seed", "Seed of every random number", "S");

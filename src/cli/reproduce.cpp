@@ -84,7 +84,7 @@ void run(const ReproduceFlags& flags, const CLI::App& command) {
   try {
     const auto result = reproduce(what, options);
     fmt::print("{}\n{}/{}: the results{}\n", result.text, flags.out, what.name,
-               what.view == "partition" ? "" : fmt::format("; {}/{}/runs: the runs", flags.out, what.runs));
+               what.view == View::partition ? "" : fmt::format("; {}/{}/runs: the runs", flags.out, what.runs));
     if (!result.failed.empty())
       throw Error(Fault::other, what.name, fmt::format("{} failed: {}", result.failed.size(), result.failed.front()));
   } catch (const Interrupted&) {

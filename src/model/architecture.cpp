@@ -5,6 +5,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/parameters.h"
+#include "fedgrab/core/registry.h"
 
 namespace fedgrab {
 namespace {
@@ -143,24 +144,50 @@ Architecture resnet(const std::string& name, ImageShape input, const ResidualPla
   return made;
 }
 
+struct NamedNetwork {
+  std::string name;
+  Architecture (*make)(const std::string& name, ImageShape input);
+};
+
+const std::vector<NamedNetwork>& networks() {
+  using Name = const std::string&;
+  static const std::vector<NamedNetwork> all{
+      {"cnn", [](Name, ImageShape input) { return cnn(input); }},
+      {"resnet8",
+       [](Name name, ImageShape input) {
+         return resnet(name, input, {.blocks = {1, 1, 1}, .width = 16});
+       }},
+      {"resnet32",
+       [](Name name, ImageShape input) {
+         return resnet(name, input, {.blocks = {5, 5, 5}, .width = 16});
+       }},
+      {"resnet18",
+       [](Name name, ImageShape input) {
+         return resnet(name, input, {.blocks = {2, 2, 2, 2}});
+       }},
+      {"resnet34",
+       [](Name name, ImageShape input) {
+         return resnet(name, input, {.blocks = {3, 4, 6, 3}});
+       }},
+      {"resnet50",
+       [](Name name, ImageShape input) {
+         return resnet(name, input, {.blocks = {3, 4, 6, 3}, .expansion = 4, .imagenet_stem = true});
+       }},
+      {"pfl-cnn", [](Name, ImageShape input) { return pfl_cnn(input); }},
+  };
+  return all;
+}
+
 }  // namespace
 
 const std::vector<std::string>& architecture_names() {
-  static const std::vector<std::string> names{"cnn", "resnet8", "resnet18", "resnet34", "resnet50", "pfl-cnn"};
+  static const std::vector<std::string> names = names_in(networks());
   return names;
 }
 
 Architecture make_architecture(const std::string& name, ImageShape input) {
-  if (name == "cnn") return cnn(input);
-  if (name == "resnet8") return resnet(name, input, {.blocks = {1, 1, 1}, .width = 16});
-  if (name == "resnet18") return resnet(name, input, {.blocks = {2, 2, 2, 2}});
-  if (name == "resnet34") return resnet(name, input, {.blocks = {3, 4, 6, 3}});
-  if (name == "resnet50") return resnet(name, input, {.blocks = {3, 4, 6, 3}, .expansion = 4, .imagenet_stem = true});
-  if (name == "pfl-cnn") return pfl_cnn(input);
-  const std::string near = nearest(name, architecture_names());
-  throw Error(Fault::usage, "model.name", fmt::format("unknown model \"{}\"", name),
-              fmt::format("{}one of {}", near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                          fmt::join(architecture_names(), ", ")));
+  return find_in(networks(), "model.name", name, fmt::format("one of {}", fmt::join(architecture_names(), ", ")))
+      .make(name, input);
 }
 
 }  // namespace fedgrab

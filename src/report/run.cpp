@@ -144,8 +144,7 @@ Run read_checked(const NamedDirectory& named) {
   if (run.population) check_population(*run.population, directory.classes());
   check_records(run, directory.metrics());
   if (std::any_of(run.records.begin(), run.records.end(), [](const RoundRecord& r) { return r.accuracy.has_value(); }))
-    run.summary =
-        summarise(run.records, criterion_of(run.config));
+    run.summary = summarise(run.records, criterion_of(run.config));
   if (run.state != RunState::finished) return run;
   const Json summary = directory.read_summary();
   run.confusion = summary.value("confusion", run.confusion);

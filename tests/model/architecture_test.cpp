@@ -20,6 +20,7 @@ int64_t parameters_of(const std::string& name, ImageShape input, int64_t classes
 TEST(Architecture, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("resnet18", {3, 32, 32}, 10), 11173962);
   EXPECT_EQ(parameters_of("resnet34", {3, 32, 32}, 100), 21328292);
+  EXPECT_EQ(parameters_of("resnet32", {3, 32, 32}, 10), 466906);
   EXPECT_EQ(parameters_of("resnet50", {3, 224, 224}, 1000), 25557032);
   EXPECT_EQ(parameters_of("pfl-cnn", {3, 32, 32}, 10), 1626442);
 }

@@ -55,12 +55,12 @@ TEST(Summarise, ChoosesTheBestRoundByTheCriterion) {
   std::vector<RoundRecord> records{evaluated(1, 0.9, 0.1), evaluated(2, 0.3, 0.4), evaluated(3, 0.4, 0.2)};
   records[2].accuracy->f1 = 0.8;
   EXPECT_EQ(summarise(records).best_round, 1);
-  EXPECT_EQ(summarise(records, "few").best_round, 2);
-  EXPECT_EQ(summarise(records, "macro-f1").best_round, 3);
-  EXPECT_EQ(to_json(summarise(records, "few"))["best"]["criterion"], "few");
+  EXPECT_EQ(summarise(records, Criterion::few).best_round, 2);
+  EXPECT_EQ(summarise(records, Criterion::macro_f1).best_round, 3);
+  EXPECT_EQ(to_json(summarise(records, Criterion::few))["best"]["criterion"], "few");
   for (auto& record : records) record.validation = Accuracy{.all = 0.5, .few = 0.1};
   records[0].validation->few = 0.3;
-  EXPECT_EQ(summarise(records, "few").best_round, 1);  // the validation split decides
+  EXPECT_EQ(summarise(records, Criterion::few).best_round, 1);  // the validation split decides
 }
 
 TEST(Summarise, SaysHowManyEvaluationsTheMeanHas) {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "fedgrab/core/interrupt.h"
 #include <thread>
 
+#include "fedgrab/core/interrupt.h"
 #include "fedgrab/record/schema.h"
 #include "fedgrab/report/watch.h"
 #include "tests/data/scratch_folder.h"

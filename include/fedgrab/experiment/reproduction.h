@@ -21,6 +21,10 @@ struct PaperNumbers {
   std::vector<std::vector<std::string>> rows;
 };
 
+enum class View { table, lines, bars, partition };
+template <>
+inline constexpr auto enum_names<View> = names("table", "lines", "bars", "partition");
+
 /// What a figure shows: `y` are JSON pointers into a line of metrics.jsonl (x = round, class) or into summary.json
 /// (x = cell, or a parameter), one panel each; of a list by class, one class.
 struct FigureView {
@@ -31,7 +35,7 @@ struct FigureView {
 
 struct Reproduction {
   std::string name, title, needs, claim, note;
-  std::string view;  // table, lines, bars or partition
+  View view = View::table;
   std::string runs;  // the reproduction whose runs it looks at, its own unless it says
   std::string grid;  // TOML
   FigureView figure;

@@ -30,8 +30,8 @@ struct Architecture {
   int64_t features = 0;
 };
 
-/// cnn, resnet8, resnet18, resnet34 (3×3 stem, no pooling), resnet50 (ImageNet stem), pfl-cnn. Throws a usage Error for
-/// an unknown name or an image too small for the network.
+/// cnn, resnet8 and resnet32 (three stages), resnet18 and resnet34 (3×3 stem, no pooling), resnet50 (ImageNet stem),
+/// pfl-cnn. Throws a usage Error for an unknown name or an image too small for the network.
 Architecture make_architecture(const std::string& name, ImageShape input);
 const std::vector<std::string>& architecture_names();
 

@@ -49,7 +49,7 @@ std::optional<RoundRecord> last_round_of(const Job& job) {
 Estimate estimate(const Reproduction& what, const ReproduceOptions& options) {
   const ReproductionPlan p = plan(what, options);
   Estimate result;
-  if (what.view == "partition") return result.measure = "nothing is trained", result;
+  if (what.view == View::partition) return result.measure = "nothing is trained", result;
   std::vector<std::optional<RoundRecord>> lasts;
   std::vector<double> recorded;  // seconds of a round
   for (const auto& job : p.jobs)

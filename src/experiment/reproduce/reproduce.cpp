@@ -75,12 +75,12 @@ std::string remarks(const Reproduction& what, const ReproductionPlan& p, const R
   if (!what.claim.empty()) text += fmt::format("The paper: {}\n", what.claim);
   if (!what.note.empty()) text += what.note + "\n";
   for (const auto& fault : p.missing) text += fmt::format("Needs data: {}\n", fault);
-  if (what.view == "partition") return text;
+  if (what.view == View::partition) return text;
   const auto& columns = what.paper.columns;
-  const bool accuracies = what.view != "table" || std::find(columns.begin(), columns.end(), "All") != columns.end();
+  const bool accuracies = what.view != View::table || std::find(columns.begin(), columns.end(), "All") != columns.end();
   return text +
          (accuracies ? "Accuracies are means of the last ten evaluations, ± over seeds. " : "± is over seeds. ") +
-         (what.view == "table" ? "– was not run; diff is ours minus the paper's.\n" : "– was not run.\n");
+         (what.view == View::table ? "– was not run; diff is ours minus the paper's.\n" : "– was not run.\n");
 }
 
 /// The first line that starts so, after its colon.
@@ -120,7 +120,7 @@ void write_about(const fs::path& file, const Reproduction& what, const Reproduct
   const auto note_command = [&] {
     if (commands.empty() || commands.back() != command) commands.push_back(command);
   };
-  if (what.view == "partition") note_command();  // no run could name it
+  if (what.view == View::partition) note_command();  // no run could name it
   for (size_t i = 0; i < p.shown.size(); ++i) {
     const auto& [cell, directory, asked, state, summary] = p.shown[i];
     if (!summary) continue;
@@ -173,12 +173,12 @@ std::string show(const Reproduction& what, ReproductionPlan& p, const ReproduceO
   for (size_t i = 0; i < p.jobs.size(); ++i) take_result(p.jobs[i], p.shown[i]);
   const fs::path folder = options.out / what.name;
   make_folder(folder);
-  if (what.view != "partition") write_atomically(folder / "curves.csv", curves(p.shown).to_csv());
+  if (what.view != View::partition) write_atomically(folder / "curves.csv", curves(p.shown).to_csv());
   write_about(folder / "about.json", what, p, options);
   const bool of_paper = papers_data(changes(p, options));
   const std::string heading = what.title + "\n\n", rest = "\n" + remarks(what, p, options);
-  if (what.view == "partition") return heading + show_partitions(what, p, folder) + rest;
-  if (what.view == "table") {
+  if (what.view == View::partition) return heading + show_partitions(what, p, folder) + rest;
+  if (what.view == View::table) {
     const Table table = comparison(what, p.shown, p.paper_rounds, of_paper);
     write_atomically(folder / "table.csv", table.to_csv());
     write_atomically(folder / "table.md", "# " + heading + table.to_markdown() + rest);
@@ -230,7 +230,7 @@ ReproduceResult reproduce(const Reproduction& what, const ReproduceOptions& opti
   const FolderLock lock(folder);
   write_atomically(p.file.name, p.file.text);
   ReproduceResult result{.text = show(what, p, options)};
-  if (what.view == "partition") return result;
+  if (what.view == View::partition) return result;
   Stopwatch since_shown;
   try {
     run_jobs(runnable, options.jobs, [&](size_t i, const std::string& error) {

@@ -43,7 +43,7 @@ Reproduction read_reproduction(const std::string& name, const std::string& text)
                     .needs = word("needs"),
                     .claim = word("claim"),
                     .note = word("note"),
-                    .view = word("view"),
+                    .view = enum_named<View>(word("view")).value(),  // the files are our own
                     .runs = word("runs"),
                     .grid = text};
   what.figure = {.x = word("x"),
