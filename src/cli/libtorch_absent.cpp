@@ -19,7 +19,7 @@ void add_absent(CLI::App& app, const std::string& name) {
 }  // namespace
 
 void add_demo(CLI::App& app) { add_absent(app, "demo"); }
-void add_run(CLI::App& app) { add_absent(app, "run"); }
+void add_run(CLI::App& app, Communicator& /*ranks*/) { add_absent(app, "run"); }
 void add_sweep(CLI::App& app) { add_absent(app, "sweep"); }
 void add_reproduce(CLI::App& app) { add_absent(app, "reproduce"); }
 void add_eval(CLI::App& app) { add_absent(app, "eval"); }
