@@ -22,6 +22,8 @@ torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& l
   const int64_t classes = z.size(1);
   const auto weight = class_balanced_weights(labels, classes);
   const auto target = torch::zeros({classes}, torch::kDouble).index_add_(0, labels, weight);
+  // A class without images says nothing of its bias: it stays at 0.
+  const auto present = (target > 0).to(torch::kDouble);
   const auto loss_at = [&](const torch::Tensor& b) {
     const auto own = (z + b).log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
     return -(own * weight).sum().item<double>() + 0.5 * ridge * b.square().sum().item<double>();
@@ -32,8 +34,9 @@ torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& l
     const auto p = (z + bias).softmax(1);
     const auto weighted = p * weight.unsqueeze(1);
     const auto sum = weighted.sum(0);
-    const auto gradient = sum - target + ridge * bias;
-    auto hessian = torch::diag(sum + ridge) - weighted.t().matmul(p);
+    const auto gradient = (sum - target + ridge * bias) * present;
+    const auto curvature = torch::diag(sum + ridge) - weighted.t().matmul(p);
+    const auto hessian = curvature * present.outer(present) + torch::diag(1 - present);
     const auto move = torch::linalg_solve(hessian, gradient);
     double length = 1, next = loss_at(bias - move);
     for (; next > loss && length > 1e-6; next = loss_at(bias - length * move)) length /= 2;
