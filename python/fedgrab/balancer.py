@@ -22,7 +22,7 @@ class Balancer:
 
     def step(self, logits: ArrayLike, labels: ArrayLike, *, prior: ArrayLike | None = None,
              exempt: ArrayLike | None = None) -> tuple[float, NDArray[Any]]:
-        """The plain loss of a batch and the re-weighted gradient of its logits, which the backward pass starts from.
+        """The base loss of a batch and the re-weighted gradient of its logits, which the backward pass starts from.
 
         logits: [batch, classes], float32 or float64, not copied. labels: [batch], integers.
         prior: P, one number in 0 … 1 per class; a class is exempt in this step with that chance. exempt: the gate's decisions

@@ -29,7 +29,7 @@ class _Place:
         return named(weights, self._names)
 
     def initial_weights(self) -> dict[str, NDArray[np.float32]]:
-        """Where a run with these parameters starts: all that travels, in the order that `train` takes in a list."""
+        """Where a run with these parameters starts: everything that is sent, in the order that `train` takes in a list."""
         return self._core.initial_weights()
 
     def evaluate(self, weights: Weights) -> dict[str, Any]:

@@ -27,7 +27,7 @@ torch::Tensor probabilities(Network& network, const ModelCard& card, const DataP
   write_batch(one, {&first, 1}, card.normalisation, input.data_ptr<float>());
   auto result = network.forward(input).logits.front().softmax(1)[0];
   if (!result.isfinite().all().item<bool>())
-    throw Error(Fault::checkpoint, path, "the model answers with what is not a number",
+    throw Error(Fault::checkpoint, path, "the predictions contain NaN",
                 "it diverged in training: lower train.lr, or train longer");
   return result;
 }

@@ -8,7 +8,7 @@ import type { Diagnostic, Run } from "./report";
 import { is_dark } from "./theme";
 import { detailed_run, look_of, shown_runs } from "./view";
 
-const titles: Record<Diagnostic, string> = { delta: "Δ (collected gradient)", beta_pos: "β⁺ (positive gradients)", beta_neg: "β⁻ (negative gradients)" };
+const titles: Record<Diagnostic, string> = { delta: "Δ (accumulated gradient)", beta_pos: "β⁺ (positive gradients)", beta_neg: "β⁻ (negative gradients)" };
 const diverging = (dark: boolean) => (dark ? ["#f0803c", "#1b2028", "#4fa8e0"] : ["#d55e00", "#f7f7f7", "#0072b2"]);
 
 function measure_choice(): Choice {
