@@ -16,7 +16,7 @@ struct SweepFlags {
   std::shared_ptr<ConfigFlags> config;
   std::string out;
   int64_t jobs = 1;
-  bool quiet = false;
+  bool quiet = false, dry_run = false;
 };
 
 void sweep(const SweepFlags& flags) {
@@ -26,6 +26,11 @@ void sweep(const SweepFlags& flags) {
                              .out = flags.out.empty() ? "runs" / file.stem() : std::filesystem::path(flags.out),
                              .flags = flags.config->assignments(),
                              .jobs = {.at_once = flags.jobs, .program = own_program(), .quiet = flags.quiet}};
+  if (flags.dry_run) {
+    fmt::print("{}\nOne run at a time, by the runs in {} or a few steps timed now. Nothing was trained.\n",
+               sweep_preview(options).to_text(), options.out.string());
+    return;
+  }
   try {
     const auto result = run_sweep(options);
     fmt::print(
@@ -49,6 +54,8 @@ void add_sweep(CLI::App& app) {
   command->add_option("--out", flags->out, "Where the runs are kept (default: runs/NAME of the file)")
       ->type_name("DIR");
   add_jobs_flag(*command, flags->jobs);
+  command->add_flag("--dry-run", flags->dry_run,
+                    "List the runs, what is done already and the time left; train nothing");
   command->add_flag("--quiet", flags->quiet, "No progress");
   command->footer(
       "The grid is a table of the file, every combination a run:\n"

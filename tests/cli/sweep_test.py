@@ -63,6 +63,17 @@ class Jobs(Case):
         self.assertEqual([line.split()[:10] for line in one.splitlines()[:5]], [line.split()[:10] for line in two.splitlines()[:5]])
         self.assertEqual([], list((self.folder / "two").glob("*.log")), "nothing is left of what went well")
 
+    def test_a_dry_run_lists_what_is_left_and_trains_nothing(self):
+        before = self.fedgrab(*self.command("planned"), "--dry-run")
+        self.assertEqual(len(CELLS), before.count("not begun"), before)
+        self.assertIn("6 of 6 runs left", before)
+        self.assertFalse((self.folder / "planned").exists())
+        self.fedgrab("run", "grid.toml", *TINY, "--rounds", 6, "--method", "fedavg", "--seed", 1, "--set", "checkpoint.every=1", "--out",
+                     "planned/fedavg-seed1", "--quiet")
+        after = self.fedgrab(*self.command("planned"), "--dry-run")
+        self.assertIn("5 of 6 runs left", after)
+        self.assertRegex(after, r"fedavg-seed1 +6 +done")
+
     def test_says_what_happens_in_plain_lines(self):
         _, err = start(*self.command("out", rounds=1), folder=self.folder).communicate()
         for cell in CELLS:

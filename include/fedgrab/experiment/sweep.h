@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "fedgrab/experiment/job_plan.h"
 #include "fedgrab/experiment/jobs.h"
 #include "fedgrab/experiment/settings.h"
 #include "fedgrab/record/table.h"
@@ -64,6 +65,10 @@ struct SweepResult {
   Table table{{}};                  // a row per combination without the seed: mean ± std of All, Many, Med, Few
   std::vector<std::string> failed;  // "cell: why"
 };
+
+/// A row per run: what is done already and how long the rest will take here, in order and one at a time. Trains
+/// nothing and writes nothing; what is wrong with the file shows as in run_sweep().
+Table sweep_preview(const SweepOptions& options);
 
 /// Runs what is missing and writes table.md and table.csv after every cell. What is wrong with a configuration or with
 /// data shows before anything is trained. A cell that fails is reported, and the others go on. Throws Interrupted like

@@ -11,6 +11,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/nesting.h"
+#include "fedgrab/core/progress.h"
 #include "fedgrab/experiment/preparation.h"
 #include "fedgrab/method/composition.h"
 #include "fedgrab/method/moved_parameters.h"
@@ -287,10 +288,19 @@ std::vector<std::string> data_faults(const std::vector<Job>& jobs) {
   return faults;
 }
 
-SweepResult run_sweep(const SweepOptions& options) {
+namespace {
+
+/// The file of a sweep, read and checked.
+struct CheckedSweep {
+  std::vector<Grid> grids;
+  std::vector<SweepCell> cells;
+  std::vector<Job> jobs;
+};
+
+CheckedSweep check_sweep(const SweepOptions& options) {
   const TomlText file = read_toml(options.file);
-  const auto grids = read_grids(file);
-  const auto cells = cells_of(grids);
+  auto grids = read_grids(file);
+  auto cells = cells_of(grids);
   const Schema schema = full_schema();
   for (const auto& [key, value] : options.flags)
     for (const auto& grid : grids)
@@ -298,13 +308,45 @@ SweepResult run_sweep(const SweepOptions& options) {
           axis_of(grid, parameter) != nullptr || sets(grid, parameter))
         throw Error(Fault::usage, key, fmt::format("is varied by {}", options.file.string()),
                     "leave it out, or edit the file");
-  const auto jobs = jobs_of(file, cells, options.flags, options.out);
+  auto jobs = jobs_of(file, cells, options.flags, options.out);
   const auto faults = data_faults(jobs);
   for (size_t i = 0; i < jobs.size(); ++i)
     if (!faults[i].empty()) throw Error(Fault::data, jobs[i].name, faults[i]);
+  return {std::move(grids), std::move(cells), std::move(jobs)};
+}
+
+std::string state_of(const PlannedJob& job) {
+  if (job.finished) return "done";
+  return job.done == 0 ? "not begun" : fmt::format("{} of {} rounds", job.done, job.rounds);
+}
+
+}  // namespace
+
+Table sweep_preview(const SweepOptions& options) {
+  const auto jobs = check_sweep(options).jobs;
+  const JobPlan plan = plan_jobs(jobs);
+  Table table({{"run", Align::left}, {"rounds"}, {"state", Align::left}, {"time left"}});
+  double total = 0;
+  size_t left = 0, unknown = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const PlannedJob& job = plan.jobs[i];
+    left += job.finished ? 0 : 1;
+    unknown += job.finished || job.seconds ? 0 : 1;
+    total += job.seconds.value_or(0);
+    const std::string time = job.finished ? "" : job.seconds ? format_duration(*job.seconds) : "not known";
+    table.add_row({jobs[i].name, fmt::format("{}", job.rounds), state_of(job), time});
+  }
+  table.add_row({fmt::format("{} of {} runs left", left, jobs.size()), "", "",
+                 format_duration(total) + (unknown > 0 ? " and more" : "")});
+  return table;
+}
+
+SweepResult run_sweep(const SweepOptions& options) {
+  const auto checked = check_sweep(options);
+  const auto& jobs = checked.jobs;
   make_folder(options.out);
   const FolderLock lock(options.out);
-  std::vector<Outcome> outcomes(cells.size());
+  std::vector<Outcome> outcomes(jobs.size());
   SweepResult result;
   run_jobs(jobs, options.jobs, [&](size_t i, const std::string& error) {
     outcomes[i].error = error;
@@ -314,7 +356,7 @@ SweepResult run_sweep(const SweepOptions& options) {
       outcomes[i].error = damage.what();
     }
     if (!outcomes[i].error.empty()) result.failed.push_back(fmt::format("{}: {}", jobs[i].name, outcomes[i].error));
-    result.table = table_of(grids, cells, outcomes);
+    result.table = table_of(checked.grids, checked.cells, outcomes);
     write_atomically(options.out / "table.md", result.table.to_markdown());
     write_atomically(options.out / "table.csv", result.table.to_csv());
   });
