@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace fedgrab::cli {
 namespace {
 
@@ -28,6 +30,19 @@ std::string groups_text(const Groups& groups, const std::vector<std::string>& na
                      list_names(groups.few, names));
 }
 
+std::string posthoc_text(const PosthocRecord& record) {
+  std::string text = record.kind;
+  if (!record.fitted_on.empty()) text += fmt::format(", fitted on {} images", record.fitted_on);
+  const char* before = ": ";
+  for (const auto& [name, values] : record.numbers) {
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    text += values.size() == 1 ? fmt::format("{}{} {:.3f}", before, name, *low)
+                               : fmt::format("{}{} {:.2f} to {:.2f}", before, name, *low, *high);
+    before = ", ";
+  }
+  return text;
+}
+
 std::string summary_text(const Summary& summary) {
   Table table({{"accuracy", Align::left}, {"All"}, {"Many"}, {"Med"}, {"Few"}, {"macro F1"}});
   const auto add = [&](const std::string& name, const Accuracy& a) {
@@ -43,6 +58,7 @@ std::string summary_text(const Summary& summary) {
                   summary.best_by_validation ? "validation split" : "test set"),
       summary.best);
   std::string text = table.to_text() + "\n" + groups_text(summary.groups, summary.class_names);
+  text += fmt::format("Post-hoc classifier: {}\n", posthoc_text(summary.posthoc));
   text += summary.few_round ? fmt::format("Few reached 0.55 in round {}.\n", *summary.few_round)
                             : "Few did not reach 0.55.\n";
   return text;

@@ -15,8 +15,10 @@
 namespace fedgrab::cli {
 namespace {
 
+const std::vector<std::string> splits{"test", "validation"};
+
 struct EvalFlags {
-  std::string model;
+  std::string model, split = splits.front();
   std::vector<std::string> set, posthoc;
   bool json = false;
 };
@@ -56,10 +58,18 @@ Assignments with_paths_of_run(const std::string& model, const std::vector<std::s
 }
 
 struct Evaluation {
-  std::string posthoc;
+  PosthocRecord posthoc;
   Predictions predictions;
   Accuracy accuracy;
 };
+
+/// The images to evaluate on.
+const Split& images_of(const EvalFlags& flags, const Preparation& prepared) {
+  if (flags.split == splits.front()) return prepared.data.test;
+  if (prepared.validation.count() == 0)
+    throw Error(Fault::usage, "--split", "the run has no validation split", "it is made by data.validation");
+  return prepared.validation;
+}
 
 Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, Preparation& prepared) {
   const LoadedModel loaded = redeploy(flags.model, changes, &prepared);
@@ -79,17 +89,16 @@ Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, Prepa
   const Settings settings = read_settings(config);
   const Partition nobody;
   const Federation federation{prepared.data, nobody, loaded.state.model, settings.train};
-  Evaluation evaluation{std::get<std::string>(config.get("posthoc.kind")),
-                        make_engine(settings.engine, federation)->predict(loaded.state, prepared.data.test),
-                        {}};
-  evaluation.accuracy =
-      score(evaluation.predictions.classes, prepared.data.test.labels, prepared.groups, prepared.data.classes());
+  const Split& images = images_of(flags, prepared);
+  Evaluation evaluation{loaded.posthoc, make_engine(settings.engine, federation)->predict(loaded.state, images), {}};
+  evaluation.posthoc.kind = std::get<std::string>(config.get("posthoc.kind"));
+  evaluation.accuracy = score(evaluation.predictions.classes, images.labels, prepared.groups, prepared.data.classes());
   return evaluation;
 }
 
 std::vector<std::string> cells_of(const Evaluation& evaluation) {
   auto cells = accuracy_cells(evaluation.accuracy);
-  cells.insert(cells.begin(), evaluation.posthoc);
+  cells.insert(cells.begin(), posthoc_text(evaluation.posthoc));
   cells.push_back(percent(evaluation.accuracy.f1));
   cells.push_back(fmt::format("{:.4f}", evaluation.predictions.loss()));
   return cells;
@@ -110,16 +119,18 @@ void evaluate(const EvalFlags& flags) {
     Json all = Json::array();
     for (const auto& [posthoc, predictions, accuracy] : evaluations) {
       Json json = to_json(accuracy);
-      json["posthoc"] = posthoc;
+      json["posthoc"] = to_json(posthoc);
       json["loss"] = predictions.loss();
       json["round"] = card.round;
-      json["samples"] = prepared.data.test.count();
+      json["split"] = flags.split;
+      json["samples"] = images_of(flags, prepared).count();
       all.push_back(std::move(json));
     }
     fmt::print("{}\n", (flags.posthoc.empty() ? all.front() : all).dump());
     return;
   }
-  fmt::print("{} after round {} on {} test images\n\n", flags.model, card.round, prepared.data.test.count());
+  fmt::print("{} after round {} on {} {} images\n\n", flags.model, card.round, images_of(flags, prepared).count(),
+             flags.split);
   if (evaluations.size() == 1) {
     const Accuracy& accuracy = evaluations.front().accuracy;
     Table table({{"class", Align::left}, {"training images"}, {"accuracy"}});
@@ -135,7 +146,7 @@ void evaluate(const EvalFlags& flags) {
 }  // namespace
 
 void add_eval(CLI::App& app) {
-  auto* command = app.add_subcommand("eval", "Evaluate a model on its test set");
+  auto* command = app.add_subcommand("eval", "Evaluate a model on its test set, or on the validation split of its run");
   auto flags = std::make_shared<EvalFlags>();
   command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->type_name("CKPT");
   command
@@ -145,11 +156,15 @@ void add_eval(CLI::App& app) {
           "classifier")
       ->type_name("KEY=VALUE");
   command
-      ->add_option("--posthoc", flags->posthoc,
-                   "Compare post-hoc classifiers, such as none,bias-calibration,tau-norm; what is fitted takes the "
-                   "validation split")
+      ->add_option(
+          "--posthoc", flags->posthoc,
+          "Compare post-hoc classifiers, such as none,bias-calibration,tau-norm; posthoc.fit_on says what they "
+          "are fitted on")
       ->type_name("KIND,…")
       ->delimiter(',');
+  command->add_option("--split", flags->split, "Images to evaluate on: choose on validation, report on test")
+      ->check(CLI::IsMember(splits))
+      ->capture_default_str();
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] {
     find_model(*flags);

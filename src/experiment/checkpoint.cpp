@@ -9,7 +9,7 @@
 #include "fedgrab/core/nesting.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/engine/engine.h"
-#include "fedgrab/experiment/federation_run.h"
+#include "fedgrab/experiment/posthoc_fit.h"
 #include "fedgrab/experiment/settings.h"
 #include "fedgrab/method/composition.h"
 #include "fedgrab/model/safetensors.h"
@@ -245,19 +245,23 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
 
   const Config config = resolve_config(trained_with, changes);
   Composition method(config);
-  if ((method.fitted() || method.needs().global_counts) && prepared == nullptr)
+  const bool fits = method.fitted() || method.has_temperature();
+  if ((fits || method.needs().global_counts) && prepared == nullptr)
     throw Error(Fault::usage, "posthoc.kind", "is fitted on data", "use it with eval, which reads the data");
   if (method.needs().global_counts) method.learn_counts(prepared->counts);
   require_trained(method, trained, checkpoint, config);
-  if (method.fitted()) {
+  if (fits) {
     const Partition nobody;
     const Federation federation{prepared->data, nobody, checkpoint.global.model, config.read<TrainParams>("train")};
     const auto engine = make_engine(config.read<EngineParams>("engine"), federation);
-    fit_posthoc(*engine, method, prepared->validation, checkpoint.global, checkpoint.server);
+    fit_posthoc(*engine, method, *prepared, checkpoint.global, checkpoint.server);
   }
   loaded.state = method.deploy(checkpoint.global, checkpoint.server);
   loaded.card.head = loaded.state.model->heads.front();
   loaded.card.config = config.to_toml();
+  if (prepared != nullptr)
+    loaded.posthoc =
+        posthoc_record(std::get<std::string>(config.get("posthoc.kind")), method, *prepared, checkpoint.server);
   return loaded;
 }
 

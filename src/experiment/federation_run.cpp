@@ -12,17 +12,6 @@ State initial_model(const Settings& settings, Composition& method, ImageShape sh
   return state;
 }
 
-void fit_posthoc(Engine& engine, const Composition& method, const Split& validation, const State& global,
-                 TensorMap& server) {
-  if (!method.fitted()) return;
-  if (validation.count() == 0)
-    throw Error(Fault::usage, "posthoc.kind", "is fitted on a validation split, and there is none",
-                "set data.validation, 0.1 say");
-  const auto predictions = engine.predict(method.undeployed(global, server), validation, true);
-  const std::vector<int64_t> labels(validation.labels.begin(), validation.labels.end());
-  method.fit({predictions.logits, torch::tensor(labels)}, global, server);
-}
-
 FederationRun::FederationRun(const Config& config)
     : settings(read_settings(config)), method(config), prepared(prepare(settings)) {
   partition = partition_samples(settings, prepared);

@@ -13,20 +13,6 @@
 namespace fedgrab {
 namespace {
 
-Split copy_samples(const Split& from, const std::vector<int64_t>& indices) {
-  Split split;
-  std::vector<uint8_t> bytes;
-  bytes.reserve(indices.size() * static_cast<size_t>(from.images.stored().size()));
-  for (const int64_t i : indices) {
-    const auto image = from.images.at(i);
-    bytes.insert(bytes.end(), image.begin(), image.end());
-    split.labels.push_back(from.labels[static_cast<size_t>(i)]);
-  }
-  split.images = Images::own(from.images.shape, std::move(bytes));
-  split.images.margin = from.images.margin;
-  return split;
-}
-
 /// Moves the same share of every class out of `samples`; a class keeps at least one sample for training.
 std::vector<int64_t> hold_out(std::vector<int64_t>& samples, std::span<const int32_t> labels, int64_t classes,
                               double share, uint64_t seed) {
@@ -104,6 +90,20 @@ Preparation prepare(const Settings& settings, const std::vector<std::string>& fe
   p.counts = class_counts(labels, p.samples, p.data.classes());
   p.groups = group_classes(settings.eval, p.counts, p.data.balanced);
   return p;
+}
+
+Split copy_samples(const Split& from, std::span<const int64_t> indices) {
+  Split split;
+  std::vector<uint8_t> bytes;
+  bytes.reserve(indices.size() * static_cast<size_t>(from.images.stored().size()));
+  for (const int64_t i : indices) {
+    const auto image = from.images.at(i);
+    bytes.insert(bytes.end(), image.begin(), image.end());
+    split.labels.push_back(from.labels[static_cast<size_t>(i)]);
+  }
+  split.images = Images::own(from.images.shape, std::move(bytes));
+  split.images.margin = from.images.margin;
+  return split;
 }
 
 Partition partition_samples(const Settings& settings, const Preparation& prepared) {

@@ -14,6 +14,7 @@
 #include "fedgrab/core/stopwatch.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/federation_run.h"
+#include "fedgrab/experiment/posthoc_fit.h"
 #include "fedgrab/prior/prior.h"
 #include "fedgrab/record/summary.h"
 #include "run_recorder.h"
@@ -110,9 +111,7 @@ RoundLoop::RoundLoop(const Config& config, const RunOptions& options, Communicat
   if (settings_.eval.criterion == Criterion::few && !holds_any(judged, prepared.groups.few))
     throw Error(Fault::usage, "eval.criterion", "the images that choose the best round have none of a Few class",
                 "enlarge data.validation, or choose macro-f1");
-  if (run_.method.fitted() && prepared.validation.count() == 0)
-    throw Error(Fault::usage, "posthoc.kind", "is fitted on a validation split, and there is none",
-                "set data.validation, 0.1 say");
+  require_fit_images(run_.method, prepared);
   engine_ = make_engine(settings_.engine, *run_.federation, ranks);
   state_.global = run_.initial.clone();
 }
@@ -182,7 +181,7 @@ RoundRecord RoundLoop::train_round(int64_t round) {
 
   auto record = record_training(context, reports);
   if (round % settings_.eval.every == 0 || last) {
-    fit_posthoc(*engine_, run_.method, run_.prepared.validation, next.global, next.server);
+    fit_posthoc(*engine_, run_.method, run_.prepared, next.global, next.server);
     evaluate(record, run_.method.deploy(next.global, next.server));
   }
   record.phase_seconds = {{"train", train_seconds}, {"aggregate", aggregate_seconds}, {"evaluate", watch.lap()}};
@@ -309,6 +308,8 @@ Summary RoundLoop::finish() {
   summary.groups = run_.prepared.groups;
   summary.class_names = data.class_names;
   summary.class_counts = run_.prepared.counts;
+  const auto kind = std::get<std::string>(config_.get("posthoc.kind"));
+  summary.posthoc = posthoc_record(kind, run_.method, run_.prepared, state_.server);
   if (data.classes() <= largest_confusion)
     summary.confusion = confusion_matrix(engine_->predict(model, data.test).classes, data.test.labels, data.classes());
   summary.peak_memory_bytes = peak_memory();

@@ -12,12 +12,16 @@
 #include "fedgrab/objective/balancer_params.h"
 #include "head/classifier_head.h"
 #include "local_loss.h"
+#include "posthoc/fitting.h"
+#include "posthoc/temperature.h"
 
 namespace fedgrab {
 namespace {
 
 std::atomic<uint64_t> last_id{0};
-const std::string average = "ema";  // of the global model, in the server's state
+// Names in the server's state.
+const std::string average = "ema";  // of the global model
+const std::string temperature = "posthoc.temperature";
 
 /// The part that the configuration names under `key`.
 template <class Made>
@@ -79,6 +83,7 @@ Composition::Composition(const Config& config)
       client_(make_part(client_algorithms(), config, "client.algorithm")),
       aggregator_(make_part(aggregators(), config, "server.aggregator")),
       optimizer_(make_part(server_optimizers(), config, "server.optimizer")),
+      posthoc_params_(config.read<PosthocParams>("posthoc")),
       posthoc_(make_part(posthoc_classifiers(), config, "posthoc.kind")),
       auxiliary_loss_(make_objective("softmax", config)),
       id_(++last_id) {
@@ -189,9 +194,27 @@ void Composition::fit(const LabelledLogits& images, const State& global, TensorM
   if (posthoc_) posthoc_->fit(images, prior_of(global, server), server);
 }
 
-State Composition::deploy(const State& global, const TensorMap& server) const {
+void Composition::fit_temperature(const LabelledLogits& images, TensorMap& server) const {
+  server[temperature] = torch::tensor(fedgrab::fit_temperature(images.logits, images.labels), torch::kDouble);
+}
+
+State Composition::uncalibrated(const State& global, const TensorMap& server) const {
   const State model = undeployed(global, server);
   return posthoc_ ? posthoc_->deploy(model, prior_of(global, server), server) : model;
+}
+
+State Composition::deploy(const State& global, const TensorMap& server) const {
+  const State model = uncalibrated(global, server);
+  const auto found = server.find(temperature);
+  return posthoc_params_.temperature && found != server.end() ? with_temperature(model, found->second.item<double>())
+                                                              : model;
+}
+
+PosthocNumbers Composition::posthoc_numbers(const TensorMap& server) const {
+  PosthocNumbers numbers = posthoc_ ? posthoc_->numbers(server) : PosthocNumbers{};
+  const auto found = server.find(temperature);
+  if (posthoc_params_.temperature && found != server.end()) numbers["temperature"] = {found->second.item<double>()};
+  return numbers;
 }
 
 torch::Tensor Composition::recorded_prior(const RoundContext& round) const { return loss_->gate(round); }

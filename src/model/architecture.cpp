@@ -58,11 +58,12 @@ class Builder {
   int64_t channels_;
 };
 
-/// Three stages of convolution, norm, ReLU and pooling: small enough for a demonstration on a CPU.
-Architecture cnn(ImageShape input) {
+/// Three stages of convolution, norm, ReLU and pooling, and a projection to 256 features where asked for: small enough
+/// for a CPU.
+Architecture cnn(const std::string& name, ImageShape input, bool wide) {
   if (input.height < 8 || input.width < 8)
-    throw Error(Fault::usage, "model.name", "cnn needs images of at least 8 x 8 pixels", "raise data.size");
-  Builder b("cnn", input);
+    throw Error(Fault::usage, "model.name", name + " needs images of at least 8 x 8 pixels", "raise data.size");
+  Builder b(name, input);
   int64_t in = input.channels;
   for (int stage = 1; stage <= 3; ++stage) {
     const int64_t out = int64_t{8} << stage;
@@ -71,6 +72,7 @@ Architecture cnn(ImageShape input) {
     if (stage < 3) b.max_pool(2, 2, 0);
     in = out;
   }
+  if (wide) b.relu(b.norm("bn4", b.convolution("conv4", b.last(), in, 256, 1), 256));
   b.global_average();
   return std::move(b).finish();
 }
@@ -152,7 +154,8 @@ struct NamedNetwork {
 const std::vector<NamedNetwork>& networks() {
   using Name = const std::string&;
   static const std::vector<NamedNetwork> all{
-      {"cnn", [](Name, ImageShape input) { return cnn(input); }},
+      {"cnn", [](Name name, ImageShape input) { return cnn(name, input, false); }},
+      {"cnn256", [](Name name, ImageShape input) { return cnn(name, input, true); }},
       {"resnet8",
        [](Name name, ImageShape input) {
          return resnet(name, input, {.blocks = {1, 1, 1}, .width = 16});

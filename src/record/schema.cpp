@@ -115,6 +115,14 @@ RoundRecord round_from_json(const Json& json) {
   return r;
 }
 
+Json to_json(const PosthocRecord& record) {
+  Json json{{"kind", record.kind}};
+  if (!record.fitted_on.empty()) json["fitted_on"] = record.fitted_on;
+  for (const auto& [name, values] : record.numbers)
+    json[name] = values.size() == 1 ? Json(values.front()) : Json(values);
+  return json;
+}
+
 Json to_json(const Summary& s) {
   Json json{{"rounds", s.rounds}, {"last", to_json(s.last)}, {"mean_last_10", to_json(s.mean_last_10)}};
   json["mean_last_10"]["evaluations"] = s.averaged;
@@ -126,6 +134,7 @@ Json to_json(const Summary& s) {
   json["groups"] = to_json(s.groups);
   json["class_names"] = s.class_names;
   json["class_counts"] = s.class_counts;
+  json["posthoc"] = to_json(s.posthoc);
   if (!s.confusion.empty()) json["confusion"] = s.confusion;
   json["seconds"] = s.seconds;
   json["peak_memory_bytes"] = s.peak_memory_bytes;

@@ -54,7 +54,8 @@ void save_model(const std::filesystem::path& path, const ModelCard& card, const 
 
 struct LoadedModel {
   ModelCard card;
-  State state;  // with one head
+  State state;            // with one head
+  PosthocRecord posthoc;  // where redeploy() changed it, for data
 };
 /// From a model file, a checkpoint, or a run directory (its final model, else its newest checkpoint).
 LoadedModel load_model(const std::filesystem::path& path);

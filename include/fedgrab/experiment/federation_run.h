@@ -25,10 +25,6 @@ struct FederationRun {
   State initial;
 };
 
-/// Fits the post-hoc classifier to validation images, where it is one that is fitted; changes the server's state.
-void fit_posthoc(Engine& engine, const Composition& method, const Split& validation, const State& global,
-                 TensorMap& server);
-
 /// The global model before the first round: initial values, what the parts make of them, and model.init.
 State initial_model(const Settings& settings, Composition& method, ImageShape shape, int64_t classes);
 

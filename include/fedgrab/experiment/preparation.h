@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Preparation {
 
 /// `federation`: the names of all its classes, where this place may lack some; its labels become theirs.
 Preparation prepare(const Settings& settings, const std::vector<std::string>& federation = {});
+
+/// The samples named, copied.
+Split copy_samples(const Split& from, std::span<const int64_t> indices);
 
 Partition partition_samples(const Settings& settings, const Preparation& prepared);
 

@@ -42,10 +42,19 @@ class Composition {
   State aggregate(const RoundContext& round, const Sums& sums, TensorMap& server) const;
   /// The model before its post-hoc classifier: the moving average, where there is one.
   State undeployed(const State& global, const TensorMap& server) const;
-  /// Whether deploy() needs fit() before it.
+  /// Whether deploy() needs fit() before it, and on which images.
   bool fitted() const { return posthoc_ && posthoc_->fitted(); }
+  FitImages fit_on() const { return posthoc_params_.fit_on; }
   /// Fits the post-hoc classifier to logits of undeployed(); changes the server's state.
   void fit(const LabelledLogits& images, const State& global, TensorMap& server) const;
+  /// Whether deploy() needs fit_temperature() before it, after fit().
+  bool has_temperature() const { return posthoc_params_.temperature; }
+  /// Fits the temperature to logits of uncalibrated(); changes the server's state.
+  void fit_temperature(const LabelledLogits& images, TensorMap& server) const;
+  /// The deployed model without its temperature.
+  State uncalibrated(const State& global, const TensorMap& server) const;
+  /// What was fitted, for the record.
+  PosthocNumbers posthoc_numbers(const TensorMap& server) const;
   /// The model that is evaluated and exported; training goes on from `global` itself.
   State deploy(const State& global, const TensorMap& server) const;
   /// Probability of exemption by the gate of SGB, else the scaled prior; undefined: none. For the record.
@@ -76,6 +85,7 @@ class Composition {
   std::unique_ptr<ClientAlgorithm> client_;
   std::unique_ptr<Aggregator> aggregator_;
   std::unique_ptr<ServerOptimizer> optimizer_;  // null: none
+  PosthocParams posthoc_params_;
   std::unique_ptr<PosthocClassifier> posthoc_;  // null: none
   std::unique_ptr<Objective> auxiliary_loss_;   // of every auxiliary head
   Needs needs_;

@@ -1,36 +1,55 @@
 /// The classifier of the deployed model: what is changed after training, before a model is evaluated or exported.
 #pragma once
 
+#include "fedgrab/core/enums.h"
 #include "fedgrab/core/registry.h"
 #include "fedgrab/part/part.h"
 
 namespace fedgrab {
 
-/// Logits of the undeployed model for images that were not trained on.
+/// Logits of a model for images, without augmentation.
 struct LabelledLogits {
   torch::Tensor logits, labels;
 };
 
+/// What a fit found, by name, for the record.
+using PosthocNumbers = std::map<std::string, std::vector<double>>;
+
 class PosthocClassifier : public Part {
  public:
-  /// Whether fit() is to be called before deploy(), with the validation split.
+  /// Whether fit() is to be called before deploy(), with logits of the undeployed model.
   virtual bool fitted() const { return false; }
   /// Keeps what it fits in the server's state.
   virtual void fit(const LabelledLogits& /*images*/, const torch::Tensor& /*prior*/, TensorMap& /*server*/) const {}
   /// `prior`: the estimated class prior, unscaled; undefined: none.
   virtual State deploy(const State& model, const torch::Tensor& prior, const TensorMap& server) const = 0;
+  /// The numbers that deploy() uses.
+  virtual PosthocNumbers numbers(const TensorMap& /*server*/) const { return {}; }
   /// The model a client would use for itself after local training.
   virtual State personalise(const ClientContext& /*client*/, const State& local) const { return local; }
 };
 
+/// What a post-hoc classifier is fitted on.
+enum class FitImages { automatic, validation, training };
+template <>
+inline constexpr auto enum_names<FitImages> = names("auto", "validation", "training");
+
 struct PosthocParams {
   std::string kind = "none";
+  FitImages fit_on = FitImages::automatic;
+  bool temperature = false;
   template <class Visitor>
   void describe(Visitor& v) {
     v.param(
         "kind", kind,
         "change of the classifier after training: none, tau-norm, logit-adjustment, bias-calibration, mean-softmax, "
         "creff or aligned");
+    v.param("fit_on", fit_on,
+            "images that a classifier is fitted on: the validation split, or the clients' training images, of which "
+            "only sums over clients are needed; auto: the validation split where there is one");
+    v.param("temperature", temperature,
+            "divide the logits by one number, fitted on the validation split, so that the softmax gives probabilities "
+            "that can be trusted; the predicted classes stay the same");
   }
 };
 

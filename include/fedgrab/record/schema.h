@@ -67,6 +67,14 @@ Json to_json(const Accuracy& accuracy);
 Json to_json(const RoundRecord& record);
 RoundRecord round_from_json(const Json& json);
 
+/// The classifier that was deployed: its part, the images it was fitted on ("" for none), and the numbers found.
+struct PosthocRecord {
+  std::string kind = "none", fitted_on;
+  std::map<std::string, std::vector<double>> numbers;
+};
+
+Json to_json(const PosthocRecord& record);
+
 /// What the accuracies of a run come down to.
 struct Summary {
   int64_t rounds = 0;
@@ -80,6 +88,7 @@ struct Summary {
   Groups groups;
   std::vector<std::string> class_names;
   std::vector<int64_t> class_counts;
+  PosthocRecord posthoc;
   std::vector<std::vector<int64_t>> confusion;  // of the last round: [truth][answer]; left out above 200 classes
   double seconds = 0;
   int64_t peak_memory_bytes = 0;

@@ -1,4 +1,4 @@
-/// Bias calibration: z + b, b fitted by class-balanced cross-entropy with ridge λ = 0.1/M on validation images. A
+/// Bias calibration: z + b, b fitted by class-balanced cross-entropy with ridge λ = 0.1/M. A
 /// model's class bias is mostly not the log prior, and this corrects whatever it is.
 #include "class_offset.h"
 #include "entries.h"
@@ -30,6 +30,7 @@ class BiasCalibration : public PosthocClassifier {
     const auto offset = server.find(fitted_offset);
     return offset == server.end() ? model : with_offset(model, offset->second);
   }
+  PosthocNumbers numbers(const TensorMap& server) const override { return offset_numbers(server); }
 
  private:
   double ridge_;
@@ -38,7 +39,7 @@ class BiasCalibration : public PosthocClassifier {
 }  // namespace
 
 Choice<PosthocClassifier> bias_calibration_entry() {
-  return choice_of<PosthocClassifier, BiasCalibration>("posthoc", "class bias fitted on validation images");
+  return choice_of<PosthocClassifier, BiasCalibration>("posthoc", "class bias fitted by class-balanced cross-entropy");
 }
 
 }  // namespace fedgrab

@@ -1,5 +1,7 @@
 #include "class_offset.h"
 
+#include "fedgrab/objective/objective.h"
+
 namespace fedgrab {
 
 State with_offset(const State& model, const torch::Tensor& offset) {
@@ -15,6 +17,11 @@ State with_offset(const State& model, const torch::Tensor& offset) {
   described->heads.front().offset.assign(values.data_ptr<float>(), values.data_ptr<float>() + values.numel());
   changed.model = std::move(described);
   return changed;
+}
+
+PosthocNumbers offset_numbers(const TensorMap& server) {
+  const auto found = server.find(fitted_offset);
+  return found == server.end() ? PosthocNumbers{} : PosthocNumbers{{"bias", to_vector(found->second)}};
 }
 
 }  // namespace fedgrab

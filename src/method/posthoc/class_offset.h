@@ -12,4 +12,7 @@ State with_offset(const State& model, const torch::Tensor& offset);
 /// Where a fitted offset is kept in the server's state.
 inline const std::string fitted_offset = "posthoc.offset";
 
+/// The fitted offset for the record.
+PosthocNumbers offset_numbers(const TensorMap& server);
+
 }  // namespace fedgrab

@@ -2,12 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace fedgrab {
 namespace {
 
 constexpr int most_steps = 50;
 constexpr double most_tau = 4, precision = 1e-9;
+
+double cross_entropy(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& weight) {
+  const auto own = logits.log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
+  return -(own * weight).sum().item<double>();
+}
+
+/// Where a function with one minimum is smallest, by golden-section search.
+double minimum(const std::function<double(double)>& function, double low, double high) {
+  const double ratio = (std::sqrt(5.0) - 1) / 2;
+  double a = high - ratio * (high - low), b = low + ratio * (high - low), at_a = function(a), at_b = function(b);
+  while (high - low > 1e-4) {
+    if (at_a <= at_b) {
+      high = b, b = a, at_b = at_a;
+      a = high - ratio * (high - low), at_a = function(a);
+    } else {
+      low = a, a = b, at_a = at_b;
+      b = low + ratio * (high - low), at_b = function(b);
+    }
+  }
+  return (low + high) / 2;
+}
 
 }  // namespace
 
@@ -25,8 +47,7 @@ torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& l
   // A class without images says nothing of its bias: it stays at 0.
   const auto present = (target > 0).to(torch::kDouble);
   const auto loss_at = [&](const torch::Tensor& b) {
-    const auto own = (z + b).log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
-    return -(own * weight).sum().item<double>() + 0.5 * ridge * b.square().sum().item<double>();
+    return cross_entropy(z + b, labels, weight) + 0.5 * ridge * b.square().sum().item<double>();
   };
   auto bias = torch::zeros({classes}, torch::kDouble);
   double loss = loss_at(bias);
@@ -52,23 +73,15 @@ torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& l
 double fit_tau(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& log_prior) {
   const auto z = logits.to(torch::kDouble), prior = log_prior.to(torch::kDouble);
   const auto weight = class_balanced_weights(labels, z.size(1));
-  const auto loss_at = [&](double tau) {
-    const auto own = (z - tau * prior).log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
-    return -(own * weight).sum().item<double>();
-  };
-  double low = 0, high = most_tau;  // golden-section search
-  const double ratio = (std::sqrt(5.0) - 1) / 2;
-  double a = high - ratio * (high - low), b = low + ratio * (high - low), at_a = loss_at(a), at_b = loss_at(b);
-  while (high - low > 1e-4) {
-    if (at_a <= at_b) {
-      high = b, b = a, at_b = at_a;
-      a = high - ratio * (high - low), at_a = loss_at(a);
-    } else {
-      low = a, a = b, at_a = at_b;
-      b = low + ratio * (high - low), at_b = loss_at(b);
-    }
-  }
-  return (low + high) / 2;
+  return minimum([&](double tau) { return cross_entropy(z - tau * prior, labels, weight); }, 0, most_tau);
+}
+
+double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels) {
+  const auto z = logits.to(torch::kDouble);
+  const auto weight = torch::full_like(labels, 1.0 / static_cast<double>(labels.numel()), torch::kDouble);
+  // By its logarithm: a factor of 20 either way is more than a usable model needs.
+  return std::exp(
+      minimum([&](double logarithm) { return cross_entropy(z / std::exp(logarithm), labels, weight); }, -3, 3));
 }
 
 torch::Tensor log_mean_softmax(const torch::Tensor& logits, const torch::Tensor& labels) {

@@ -1,5 +1,5 @@
-/// Post-hoc classifiers that are fitted to logits of images that were not trained on. All of them need no more than
-/// sums over images, so that a federation can compute them with one exchange for each step.
+/// What post-hoc classifiers fit to the logits of images. All of it needs no more than sums over images, so that a
+/// federation can compute it with one exchange for each step.
 #pragma once
 
 #include <torch/torch.h>
@@ -14,6 +14,9 @@ torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& l
 
 /// τ ≥ 0 that minimises class-balanced cross-entropy of z − τ log π: convex.
 double fit_tau(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& log_prior);
+
+/// T > 0 that minimises the cross-entropy of z / T, every image weighing the same: one minimum.
+double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels);
 
 /// log of the class-balanced mean softmax.
 torch::Tensor log_mean_softmax(const torch::Tensor& logits, const torch::Tensor& labels);

@@ -15,7 +15,7 @@ struct LogitAdjustmentParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("tau", tau, "strength: 1 after plain softmax training, 0 leaves the logits unadjusted").between(0, 100);
-    v.param("fit", fit, "fit tau by class-balanced cross-entropy on validation images");
+    v.param("fit", fit, "fit tau by class-balanced cross-entropy");
   }
 };
 
@@ -32,13 +32,15 @@ class LogitAdjustment : public PosthocClassifier {
       server[fitted_tau] = torch::tensor(fit_tau(images.logits, images.labels, log_share(prior)), torch::kDouble);
   }
   State deploy(const State& model, const torch::Tensor& prior, const TensorMap& server) const override {
-    if (!prior.defined()) return model;
-    const auto fitted = server.find(fitted_tau);
-    const double tau = params_.fit && fitted != server.end() ? fitted->second.item<double>() : params_.tau;
-    return with_offset(model, log_share(prior) * -tau);
+    return prior.defined() ? with_offset(model, log_share(prior) * -tau(server)) : model;
   }
+  PosthocNumbers numbers(const TensorMap& server) const override { return {{"tau", {tau(server)}}}; }
 
  private:
+  double tau(const TensorMap& server) const {
+    const auto fitted = server.find(fitted_tau);
+    return params_.fit && fitted != server.end() ? fitted->second.item<double>() : params_.tau;
+  }
   static torch::Tensor log_share(const torch::Tensor& prior) {
     return scale_prior(prior.to(torch::kFloat).cpu(), PriorScale::share).clamp_min(1e-6).log();
   }

@@ -1,4 +1,4 @@
-/// z − log q, q the class-balanced mean softmax over validation images: one exchange, nothing to iterate.
+/// z − log q, q the class-balanced mean softmax over images: one exchange, nothing to iterate.
 #include "class_offset.h"
 #include "entries.h"
 #include "fitting.h"
@@ -18,6 +18,7 @@ class MeanSoftmax : public PosthocClassifier {
     const auto offset = server.find(fitted_offset);
     return offset == server.end() ? model : with_offset(model, offset->second);
   }
+  PosthocNumbers numbers(const TensorMap& server) const override { return offset_numbers(server); }
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ class TauNorm : public PosthocClassifier {
     if (params_.drop_bias && head.bias) changed.view(head.name + ".bias").zero_();
     return changed;
   }
+  PosthocNumbers numbers(const TensorMap& /*server*/) const override { return {{"tau", {params_.tau}}}; }
 
  private:
   TauNormParams params_;
