@@ -71,6 +71,14 @@ TEST(FitTau, FindsTheStrengthWithWhichThePriorIsInTheLogits) {
   }
 }
 
+TEST(FitTemperature, FindsTheFactorThatMakesLogitsTooLarge) {
+  const Images honest(torch::zeros({3}, torch::kDouble), {3000, 3000, 3000});
+  // Own class ahead by 2, noise of variance 1 on each logit: the posterior is softmax(2 z), its temperature 0.5.
+  EXPECT_NEAR(fit_temperature(honest.logits, honest.labels), 0.5, 0.03);
+  for (const double factor : {0.3, 4.0})
+    EXPECT_NEAR(fit_temperature(honest.logits * factor, honest.labels), 0.5 * factor, 0.03 * factor) << factor;
+}
+
 TEST(LogMeanSoftmax, IsTheClassBalancedMean) {
   const auto logits = torch::tensor({{0.9, 0.1}, {0.9, 0.1}, {0.3, 0.7}}, torch::kDouble).log();
   const auto labels = torch::tensor(std::vector<int64_t>{0, 0, 1});

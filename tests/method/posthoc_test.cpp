@@ -100,6 +100,36 @@ TEST_F(TauNorm, TakesTheMovingAverageWhereThereIsOne) {
   EXPECT_TRUE(torch::equal(changed.view("fc.bias"), averaged.view("fc.bias")));
 }
 
+// ---- temperature
+
+/// Logits of 6 images by a model.
+torch::Tensor logits_of(const State& state) {
+  Network network(state.model);
+  network.load(state);
+  return network.forward(normal({6, state.model->architecture.features, 1, 1}, 1)).logits.front();
+}
+
+TEST(Temperature, DividesTheLogitsOfEveryHead) {
+  const Values on{{"posthoc.temperature", "true"}};
+  for (const char* preset : {"fedavg", "tau-norm", "ldam", "fedetf"}) {
+    TinyFederation f(compose(preset, on), 4, 3);
+    const auto before = logits_of(f.method.deploy(f.global, f.server));
+    f.server["posthoc.temperature"] = torch::tensor(2.5, torch::kDouble);
+    expect_near(logits_of(f.method.deploy(f.global, f.server)), before / 2.5, 1e-5);
+    EXPECT_EQ(f.method.posthoc_numbers(f.server).at("temperature").front(), 2.5) << preset;
+  }
+}
+
+TEST(Temperature, IsFittedToTheClassifierThatIsDeployed) {
+  TinyFederation f(compose("tau-norm", {{"posthoc.temperature", "true"}}), 4, 3);
+  const auto logits = logits_of(f.method.uncalibrated(f.global, f.server));
+  const auto labels = torch::tensor(std::vector<int64_t>{0, 1, 2, 0, 1, 2});
+  f.method.fit_temperature({logits, labels}, f.server);
+  const auto loss = [&](double t) { return torch::cross_entropy_loss(logits / t, labels).item<double>(); };
+  const double fitted = f.method.posthoc_numbers(f.server).at("temperature").front();
+  for (const double factor : {0.9, 1.1}) EXPECT_LE(loss(fitted), loss(fitted * factor) + 1e-6);
+}
+
 // ---- logit adjustment
 
 /// Logits of both models for the same images.

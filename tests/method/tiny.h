@@ -34,7 +34,8 @@ inline Config config_of(const std::string& preset, const Values& settings = {}) 
   schema.add<TinyTrainParams>("train");
   declare_parts(schema);
   Config config(schema);
-  for (const auto& [key, text] : find_preset(preset).values) config.set_text(key, text);
+  for (const auto& [key, text] : find_preset(preset).values)
+    if (schema.contains(key)) config.set_text(key, text);
   for (const auto& [key, text] : settings) config.set_text(key, text);
   return config;
 }
