@@ -84,12 +84,16 @@ double Random::gamma(double shape) {
   }
 }
 
-std::vector<int64_t> permutation(int64_t n, const Random& random) {
+std::vector<int64_t> permutation(int64_t n, const Random& random) { return permutation_start(n, n, random); }
+
+std::vector<int64_t> permutation_start(int64_t n, int64_t count, const Random& random) {
   std::vector<uint64_t> keys(static_cast<size_t>(n));
   for (size_t i = 0; i < keys.size(); ++i) {
     const uint64_t word = random.block(static_cast<uint32_t>(i / 4))[i % 4];
     keys[i] = (word << 32) | i;  // the index breaks ties
   }
+  if (count < n) std::nth_element(keys.begin(), keys.begin() + count, keys.end());
+  keys.resize(static_cast<size_t>(count));
   std::sort(keys.begin(), keys.end());
   std::vector<int64_t> order(keys.size());
   std::transform(keys.begin(), keys.end(), order.begin(),

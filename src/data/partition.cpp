@@ -19,15 +19,16 @@ namespace {
 constexpr uint32_t max_draws = 1000;
 // With so many clients empty in one draw, a thousand more would not help: the chance that none is empty is e^-16.
 constexpr int64_t hopeless = 16;
+constexpr uint32_t own_draws = UINT32_MAX;  // a stream apart from those of the classes
 
 double open_uniform(Random& random) { return (static_cast<double>(random.bits64() >> 11) + 0.5) * 0x1.0p-53; }
 
 /// Cumulative unnormalised Dirichlet weights. In logarithms: at small alpha all gamma draws may underflow to zero.
-std::vector<double> cumulative_dirichlet(Random& random, double alpha, size_t clients) {
-  std::vector<double> weights(clients);
-  for (auto& weight : weights) {
-    const double boosted = random.gamma(alpha + 1.0);
-    weight = std::log(boosted) + std::log(open_uniform(random)) / alpha;
+std::vector<double> cumulative_dirichlet(Random& random, const std::vector<double>& alpha) {
+  std::vector<double> weights(alpha.size());
+  for (size_t i = 0; i < alpha.size(); ++i) {
+    const double boosted = random.gamma(alpha[i] + 1.0);
+    weights[i] = std::log(boosted) + std::log(open_uniform(random)) / alpha[i];
   }
   const double largest = *std::max_element(weights.begin(), weights.end());
   double sum = 0.0;
@@ -35,19 +36,29 @@ std::vector<double> cumulative_dirichlet(Random& random, double alpha, size_t cl
   return weights;
 }
 
+/// Where a point drawn uniformly falls.
+size_t drawn(const std::vector<double>& cumulative, Random& random) {
+  const double point = open_uniform(random) * cumulative.back();
+  return static_cast<size_t>(std::upper_bound(cumulative.begin(), cumulative.end() - 1, point) - cumulative.begin());
+}
+
+using ByClass = std::vector<std::vector<int64_t>>;  // samples
+
+ByClass by_class_of(std::span<const int64_t> samples, std::span<const int32_t> labels, int64_t classes) {
+  ByClass by_class(static_cast<size_t>(classes));
+  for (const int64_t sample : samples)
+    by_class.at(static_cast<size_t>(labels[static_cast<size_t>(sample)])).push_back(sample);
+  return by_class;
+}
+
 /// Which client gets each sample, in the order of `by_class`.
-Partition draw_dirichlet(const std::vector<std::vector<int64_t>>& by_class, const PartitionParams& params,
-                         uint64_t seed, uint32_t attempt) {
+Partition draw_dirichlet(const ByClass& by_class, const PartitionParams& params, uint64_t seed, uint32_t attempt) {
   Partition partition(static_cast<size_t>(params.clients));
   for (size_t c = 0; c < by_class.size(); ++c) {
     if (by_class[c].empty()) continue;
     Random random(seed, Purpose::partition, static_cast<uint32_t>(c), attempt);
-    const auto cumulative = cumulative_dirichlet(random, params.alpha, partition.size());
-    for (const int64_t sample : by_class[c]) {
-      const double point = open_uniform(random) * cumulative.back();
-      const auto client = std::upper_bound(cumulative.begin(), cumulative.end() - 1, point) - cumulative.begin();
-      partition[static_cast<size_t>(client)].push_back(sample);
-    }
+    const auto cumulative = cumulative_dirichlet(random, std::vector<double>(partition.size(), params.alpha));
+    for (const int64_t sample : by_class[c]) partition[drawn(cumulative, random)].push_back(sample);
   }
   return partition;
 }
@@ -76,9 +87,7 @@ void fill_empty(Partition& partition, uint64_t seed) {
 
 Partition dirichlet(const PartitionParams& params, std::span<const int64_t> samples, std::span<const int32_t> labels,
                     int64_t classes, uint64_t seed) {
-  std::vector<std::vector<int64_t>> by_class(static_cast<size_t>(classes));
-  for (const int64_t sample : samples)
-    by_class.at(static_cast<size_t>(labels[static_cast<size_t>(sample)])).push_back(sample);
+  const ByClass by_class = by_class_of(samples, labels, classes);
   Partition partition;
   for (uint32_t attempt = 0; attempt < max_draws; ++attempt) {
     partition = draw_dirichlet(by_class, params, seed, attempt);
@@ -95,6 +104,32 @@ Partition iid(int64_t clients, std::span<const int64_t> samples, uint64_t seed) 
   size_t next = 0;
   for (const int64_t k : permutation(static_cast<int64_t>(samples.size()), Random(seed, Purpose::partition)))
     partition[next++ % partition.size()].push_back(samples[static_cast<size_t>(k)]);
+  return partition;
+}
+
+/// Each client draws its own samples; another one may draw the same. Dirichlet: class shares around those of all data.
+Partition drawn_by_clients(const PartitionParams& params, std::span<const int64_t> samples,
+                           std::span<const int32_t> labels, int64_t classes, uint64_t seed) {
+  ByClass pools{{samples.begin(), samples.end()}};
+  if (params.kind == PartitionKind::dirichlet) pools = by_class_of(samples, labels, classes);
+  std::erase_if(pools, [](const auto& pool) { return pool.empty(); });
+  std::vector<double> alpha;
+  for (const auto& pool : pools)
+    alpha.push_back(params.alpha * static_cast<double>(classes) * static_cast<double>(pool.size()) /
+                    static_cast<double>(samples.size()));
+  Partition partition(static_cast<size_t>(params.clients));
+  for (size_t k = 0; k < partition.size(); ++k) {
+    Random random(seed, Purpose::partition, static_cast<uint32_t>(k), own_draws);
+    const auto cumulative = cumulative_dirichlet(random, alpha);
+    auto& own = partition[k];
+    own.reserve(static_cast<size_t>(params.samples));
+    for (int64_t draw = 0; draw < params.samples; ++draw) {
+      const auto& pool = pools[drawn(cumulative, random)];
+      const int64_t sample = pool[random.below(pool.size())];
+      // A class that a client has drawn completely gives no more: the client then has fewer samples.
+      if (std::find(own.begin(), own.end(), sample) == own.end()) own.push_back(sample);
+    }
+  }
   return partition;
 }
 
@@ -150,11 +185,14 @@ Partition make_partition(const PartitionParams& params, std::span<const int64_t>
     partition = from_file(params.file, samples);
   } else if (params.kind == PartitionKind::user) {
     partition = by_user(samples, users);
+  } else if (params.samples > 0) {
+    if (samples.empty()) throw Error(Fault::data, "partition.samples", "there are no training images to draw from");
+    partition = drawn_by_clients(params, samples, labels, classes, seed);
   } else {
     if (static_cast<int64_t>(samples.size()) < params.clients)
       throw Error(Fault::data, "partition.clients",
                   fmt::format("{} clients cannot share {} training samples", params.clients, samples.size()),
-                  "use fewer clients or more data");
+                  "use fewer clients or more data, or let each draw partition.samples of them");
     partition = params.kind == PartitionKind::iid ? iid(params.clients, samples, seed)
                                                   : dirichlet(params, samples, labels, classes, seed);
   }

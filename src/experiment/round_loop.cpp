@@ -321,8 +321,7 @@ Summary RoundLoop::finish() {
 
 std::vector<int64_t> choose_clients(int64_t clients, double participation, int64_t round, uint64_t seed) {
   const auto wanted = std::clamp<int64_t>(std::llround(participation * static_cast<double>(clients)), 1, clients);
-  auto order = permutation(clients, Random(seed, Purpose::cohort, 0, static_cast<uint32_t>(round)));
-  order.resize(static_cast<size_t>(wanted));
+  auto order = permutation_start(clients, wanted, Random(seed, Purpose::cohort, 0, static_cast<uint32_t>(round)));
   std::sort(order.begin(), order.end());
   return order;
 }

@@ -10,6 +10,15 @@
 namespace fedgrab::random_test {
 
 // The known answers that Random123 ships for philox4x32-10; our key is k1:k0.
+TEST(Permutation, StartsAsTheWholeDoes) {
+  const Random random(5, Purpose::cohort, 0, 3);
+  const auto whole = permutation(1000, random);
+  for (const int64_t count : {0, 1, 17, 1000}) {
+    const std::vector<int64_t> expected(whole.begin(), whole.begin() + count);
+    EXPECT_EQ(permutation_start(1000, count, random), expected);
+  }
+}
+
 TEST(Philox, GivesTheKnownAnswers) {
   EXPECT_EQ(philox({0, 0, 0, 0}, 0), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffffffffffff),

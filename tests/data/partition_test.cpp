@@ -132,6 +132,60 @@ TEST(MakePartition, RefusesMoreClientsThanSamples) {
     expect_error(Fault::data, [&] { split(params(kind, 6), data); }, {"partition.clients: 6 clients cannot share 5"});
 }
 
+/// Clients that draw their samples.
+class DrawnByClients : public testing::TestWithParam<const char*> {
+ protected:
+  static Partition draw(int64_t clients, double alpha, int64_t samples, const Labelled& data, uint64_t seed = 1) {
+    PartitionParams p = params(GetParam(), clients, alpha);
+    p.samples = samples;
+    return split(p, data, seed);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, DrawnByClients, testing::Values("iid", "dirichlet"));
+
+TEST_P(DrawnByClients, HaveSamplesOfTheTrainingSetAndNoneTwice) {
+  const Labelled data = labelled(50, 5);
+  const Partition partition = draw(2000, 10, 4, data);
+  ASSERT_EQ(partition.size(), 2000U);  // far more than there are samples
+  for (const auto& client : partition) {
+    EXPECT_FALSE(client.empty());
+    EXPECT_LE(client.size(), 4U);
+    EXPECT_TRUE(std::is_sorted(client.begin(), client.end()));
+    EXPECT_EQ(std::adjacent_find(client.begin(), client.end()), client.end());
+    for (const int64_t sample : client) EXPECT_TRUE(sample % 2 == 1 && sample < 100) << sample;
+  }
+  EXPECT_EQ(draw(2000, 10, 4, data), partition);
+  EXPECT_NE(draw(2000, 10, 4, data, 2), partition);
+}
+
+TEST_P(DrawnByClients, HaveTheClassSharesOfAllDataInTheMean) {
+  Labelled data{{}, {}, 3};
+  for (const auto& [label, count] : {std::pair(0, 800), std::pair(1, 150), std::pair(2, 50)})
+    data.labels.insert(data.labels.end(), static_cast<size_t>(count), label);
+  for (int64_t i = 0; i < 1000; ++i) data.samples.push_back(i);
+  std::vector<double> counts(3);
+  const Partition partition = draw(4000, 1, 5, data);
+  double all = 0;
+  for (const auto& row : partition_table(partition, data.labels, 3))
+    for (size_t c = 0; c < 3; ++c) counts[c] += static_cast<double>(row[c]), all += static_cast<double>(row[c]);
+  EXPECT_NEAR(counts[0] / all, 0.8, 0.02);
+  EXPECT_NEAR(counts[2] / all, 0.05, 0.01);
+}
+
+TEST(DrawnByDirichlet, AlphaSaysHowFewClassesAClientHas) {
+  const Labelled data = labelled(1000, 10);
+  const auto classes_of = [&](double alpha) {
+    PartitionParams p = params("dirichlet", 500, alpha);
+    p.samples = 10;
+    double seen = 0;
+    for (const auto& row : partition_table(split(p, data), data.labels, 10))
+      seen += static_cast<double>(std::count_if(row.begin(), row.end(), [](int64_t n) { return n > 0; })) / 500;
+    return seen;
+  };
+  EXPECT_LT(classes_of(0.01), 1.6);
+  EXPECT_GT(classes_of(100), 5.5);
+}
+
 TEST(PartitionTable, CountsClassesOfEachClient) {
   const std::vector<int32_t> labels{0, 1, 2, 1};
   EXPECT_EQ(partition_table({{0, 1, 3}, {2}}, labels, 3), (std::vector<std::vector<int64_t>>{{1, 2, 0}, {0, 0, 1}}));

@@ -67,5 +67,7 @@ inline float to_unit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1
 
 /// A permutation of 0..n-1: indices sorted by a random key each, so that a device can compute it in parallel.
 std::vector<int64_t> permutation(int64_t n, const Random& random);
+/// The first `count` of it, without sorting the rest.
+std::vector<int64_t> permutation_start(int64_t n, int64_t count, const Random& random);
 
 }  // namespace fedgrab

@@ -19,6 +19,7 @@ struct PartitionParams {
   PartitionKind kind = PartitionKind::dirichlet;
   int64_t clients = 10;
   double alpha = 1.0;
+  int64_t samples = 0;
   std::string file;
 
   template <class Visitor>
@@ -28,17 +29,24 @@ struct PartitionParams {
             "partition.file; central: all of them in one place");
     v.param("clients", clients, "number of clients (kind user, file: as many as there are)").between(1, 10000000);
     v.param("alpha", alpha, "Dirichlet concentration: small is far from IID").between(1e-3, 1e6);
+    v.param(
+         "samples", samples,
+         "kind dirichlet, iid: samples that each client draws from all training images, so that clients share images "
+         "and there may be a million of them (0: every image belongs to one client)")
+        .between(0, 1000000);
     v.param("file", file, "a partition.json of an earlier run");
   }
 };
 
-/// Sample indices by client, each ascending; together they cover the chosen samples once.
+/// Sample indices by client, each ascending; together they cover the chosen samples once, unless clients draw them.
 using Partition = std::vector<std::vector<int64_t>>;
 
 /// For each class a symmetric Dirichlet(alpha) over the clients, then a multinomial draw. A draw that leaves a client
 /// without any sample is repeated; after 1,000 draws, or one so sparse that repeating is hopeless, each empty client
-/// takes a sample from the largest. `users` is who holds each sample, for kind user. Throws Error(Fault::data) when
-/// there are fewer samples than clients, or a file does not give each of the samples to one client.
+/// takes a sample from the largest. Where clients draw their samples, kind dirichlet draws the class shares of a client
+/// around those of all data (Hsu et al. 2019), and a client has no sample twice. `users` is who holds each sample, for
+/// kind user. Throws Error(Fault::data) when there are fewer samples than clients, or a file does not give each of the
+/// samples to one client.
 Partition make_partition(const PartitionParams& params, std::span<const int64_t> samples,
                          std::span<const int32_t> labels, int64_t classes, uint64_t seed,
                          std::span<const int32_t> users = {});
