@@ -15,7 +15,7 @@
 namespace fedgrab::cli {
 namespace {
 
-const std::vector<std::pair<std::string, std::string>> contestants{{"fedavg", "FedAvg"}, {"fedgrab", "Fed-GraB"}};
+const std::vector<std::pair<std::string, std::string>> contestants{{"fedavg", "FedAvg"}, {"fedgrab+", "fedgrab+"}};
 constexpr int seeds = 3;
 
 std::string fresh_folder(std::string base) {
@@ -70,7 +70,7 @@ void demo(const std::string& out) {
 
 void add_demo(CLI::App& app) {
   auto* command =
-      app.add_subcommand("demo", "FedAvg beside Fed-GraB on the built-in long-tailed set, under two minutes");
+      app.add_subcommand("demo", "FedAvg beside fedgrab+ on the built-in long-tailed set, under two minutes");
   auto out = std::make_shared<std::string>("runs/demo");
   command->add_option("--out", *out, "Where the runs are kept")->type_name("DIR")->capture_default_str();
   command->callback([out] {

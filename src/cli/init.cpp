@@ -13,10 +13,11 @@ namespace {
 void init(const std::string& path) {
   if (std::filesystem::exists(path)) throw Error(Fault::usage, path, "exists already", "choose another name");
   const std::string head =
-      "# fedgrab configuration. Every line is commented out and shows the default: change what you need.\n"
+      "# fedgrab configuration. Every line is commented out and shows the default, that of the default\n"
+      "# method where it sets one: change what you need.\n"
       "# Run it with: fedgrab run " +
       path + "\n\n";
-  write_atomically(path, head + Config(full_schema()).to_toml(true));
+  write_atomically(path, head + resolve_config(std::nullopt, {}).to_toml(true));
   fmt::print("{} written; run it with: fedgrab run {}\n", path, path);
 }
 

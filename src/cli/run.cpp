@@ -84,7 +84,7 @@ void run(const RunFlags& flags, Communicator& ranks) {
 }  // namespace
 
 void add_run(CLI::App& app, Communicator& ranks) {
-  auto* command = app.add_subcommand("run", "Train one experiment (with no arguments: Fed-GraB on the built-in set)");
+  auto* command = app.add_subcommand("run", "Train one experiment (with no arguments: fedgrab+ on the built-in set)");
   auto flags = std::make_shared<RunFlags>();
   flags->config = add_config_flags(*command);
   command->add_option("--out", flags->out, "Run directory (default: a new one under runs/)")->type_name("DIR");

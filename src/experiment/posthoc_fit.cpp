@@ -42,11 +42,12 @@ LabelledLogits on_training(Engine& engine, const State& model, const Preparation
     logits.push_back(engine.predict(model, block, true).logits);
     labels.push_back(labels_of(block));
   }
-  return {torch::cat(logits), torch::cat(labels)};
+  return {torch::cat(logits), torch::cat(labels), prepared.data.balanced};
 }
 
 LabelledLogits on_validation(Engine& engine, const State& model, const Preparation& prepared) {
-  return {engine.predict(model, prepared.validation, true).logits, labels_of(prepared.validation)};
+  return {engine.predict(model, prepared.validation, true).logits, labels_of(prepared.validation),
+          prepared.data.balanced};
 }
 
 }  // namespace

@@ -205,7 +205,9 @@ Config resumed_config(const std::filesystem::path& saved, const Config& asked_fo
       throw Error(Fault::usage, parameter.key,
                   fmt::format("{} differs from {} of {}, the run to be resumed", to_text(asked.get(parameter.key)),
                               to_text(config.get(parameter.key)), saved.parent_path().string()),
-                  "resume without it, or start a new run with another --out");
+                  bends_schedule
+                      ? "the learning rate follows from the number of rounds; start a new run with another --out"
+                      : "resume without it, or start a new run with another --out");
     config.set(parameter.key, asked.get(parameter.key));
   }
   return config;

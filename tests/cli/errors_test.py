@@ -215,7 +215,7 @@ class Checkpoints(Errors):
     @classmethod
     def setUpClass(cls):
         cls.runs = new_folder(cls)
-        train(cls.runs, "--rounds", 2, "--out", "cnn")
+        train(cls.runs, "--rounds", 2, "--method", "fedgrab", "--out", "cnn")
         train(cls.runs, "--rounds", 2, "--model", "resnet8", "--method", "fedavg", "--out", "resnet8")
 
     def setUp(self):

@@ -20,6 +20,7 @@ INSTANTIATE_TEST_SUITE_P(All, Presets, testing::ValuesIn([] {
                          [](const auto& entry) {
                            std::string name = entry.param;
                            std::replace(name.begin(), name.end(), '-', '_');
+                           std::replace(name.begin(), name.end(), '+', 'p');
                            return name;
                          });
 

@@ -69,7 +69,7 @@ class RoundLoopTest : public testing::Test {
 };
 
 class Methods : public RoundLoopTest, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, Methods, testing::Values("fedavg", "fedgrab", "central"));
+INSTANTIATE_TEST_SUITE_P(All, Methods, testing::Values("fedavg", "fedgrab", "fedgrab+", "central"));
 
 TEST_P(Methods, TheSameCommandGivesTheSameBytes) {
   const Config config = small_config({{"method", GetParam()}});
@@ -111,8 +111,9 @@ TEST_F(RoundLoopTest, AKillBeforeTheFirstCheckpointStartsOver) {
 }
 
 TEST_F(RoundLoopTest, MoreRoundsContinueAFinishedRun) {
-  run("whole", small_config());
-  run("longer", small_config({{"train.rounds", "3"}}));
+  const Assignments constant{{"train.schedule", "constant"}};
+  run("whole", small_config(constant));
+  run("longer", small_config({{"train.schedule", "constant"}, {"train.rounds", "3"}}));
   EXPECT_EQ(directory("longer").read_metrics().size(), 3U);
   run("longer", resumed_config(directory("longer").config(), std::nullopt, {{"train.rounds", "4"}}), true);
   expect_same_run(directory("whole"), directory("longer"));
@@ -334,8 +335,11 @@ TEST_F(RoundLoopTest, TheBestModelIsChosenByTheCriterion) {
 }
 
 TEST_F(RoundLoopTest, PatienceStopsARunThatGetsNoBetter) {
-  const Config config =
-      small_config({{"data.validation", "0.25"}, {"eval.patience", "2"}, {"train.lr", "0"}, {"train.rounds", "50"}});
+  const Config config = small_config({{"method", "fedgrab"},
+                                      {"data.validation", "0.25"},
+                                      {"eval.patience", "2"},
+                                      {"train.lr", "0"},
+                                      {"train.rounds", "50"}});
   const Summary summary = run("run", config);
   EXPECT_EQ(summary.rounds, 3);  // the first is best, two more are not better
   EXPECT_EQ(summary.best_round, 1);

@@ -16,7 +16,7 @@ class SettingsTest : public testing::Test {
 
 TEST_F(SettingsTest, WithoutFileAndFlagTheDefaultsHold) {
   const Settings settings = read_settings(resolve_config(std::nullopt, {}));
-  EXPECT_EQ(settings.method, "fedgrab");
+  EXPECT_EQ(settings.method, "fedgrab+");
   EXPECT_EQ(settings.data.name, "shapes");
   EXPECT_EQ(settings.train.lr, TrainParams{}.lr);
 }

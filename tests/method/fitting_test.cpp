@@ -25,6 +25,11 @@ double balanced_loss(const Images& images, const torch::Tensor& offset) {
   return -(own * class_balanced_weights(images.labels, images.logits.size(1))).sum().item<double>();
 }
 
+torch::Tensor fit(const Images& images, double ridge, double balance = 1) {
+  return fit_class_bias(images.logits, images.labels,
+                        class_balanced_weights(images.labels, images.logits.size(1), balance), ridge);
+}
+
 TEST(ClassBalancedWeights, GiveEachPresentClassTheSame) {
   const auto weights = class_balanced_weights(torch::tensor(std::vector<int64_t>{0, 0, 0, 2}), 4);
   EXPECT_DOUBLE_EQ(weights[0].item<double>(), 1.0 / 6);
@@ -34,7 +39,7 @@ TEST(ClassBalancedWeights, GiveEachPresentClassTheSame) {
 TEST(FitClassBias, UndoesABiasThatWasAdded) {
   const auto added = torch::tensor({1.5, 0.0, -0.5, -1.0}, torch::kDouble);
   const Images images(added, {4000, 1000, 500, 250});
-  const auto fitted = fit_class_bias(images.logits, images.labels, 1e-6).to(torch::kDouble);
+  const auto fitted = fit(images, 1e-6).to(torch::kDouble);
   const auto sum = fitted + added;  // equal for all classes: a constant changes nothing
   EXPECT_LT((sum - sum.mean()).abs().max().item<double>(), 0.2) << sum;
 }
@@ -42,7 +47,7 @@ TEST(FitClassBias, UndoesABiasThatWasAdded) {
 TEST(FitClassBias, IsTheLowestPointOfTheLossWithItsPenalty) {
   const Images images(torch::tensor({1.0, 0.0, -1.0}, torch::kDouble), {300, 100, 30});
   const double ridge = 0.1 / 3;
-  const auto bias = fit_class_bias(images.logits, images.labels, ridge).to(torch::kDouble);
+  const auto bias = fit(images, ridge).to(torch::kDouble);
   const auto objective = [&](const torch::Tensor& b) {
     return balanced_loss(images, b) + ridge / 2 * b.square().sum().item<double>();
   };
@@ -56,9 +61,20 @@ TEST(FitClassBias, IsTheLowestPointOfTheLossWithItsPenalty) {
     }
 }
 
+TEST(FitClassBias, FollowsTheSharesOfTheImagesAsFarAsTheyMayWeigh) {
+  const Images images(torch::zeros({2}, torch::kDouble), {9000, 1000});
+  const auto lead = [&](double balance) {
+    const auto bias = fit(images, 1e-6, balance);
+    return (bias[0] - bias[1]).item<double>();
+  };
+  EXPECT_NEAR(lead(1), 0, 0.1);  // equal classes: there is nothing to correct
+  EXPECT_GT(lead(0.5), 0.5);
+  EXPECT_GT(lead(0), lead(0.5) + 0.5);
+}
+
 TEST(FitClassBias, LeavesAClassWithoutImagesAlone) {
   const Images images(torch::tensor({1.0, 0.0, -1.0}, torch::kDouble), {300, 0, 30});
-  const auto bias = fit_class_bias(images.logits, images.labels, 0.03);
+  const auto bias = fit(images, 0.03);
   EXPECT_EQ(bias[1].item<float>(), 0);
   EXPECT_LT(bias[0].item<float>(), bias[2].item<float>());
 }

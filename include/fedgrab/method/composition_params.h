@@ -8,7 +8,7 @@
 namespace fedgrab {
 
 struct MethodParams {
-  std::string name = "fedgrab";
+  std::string name = "fedgrab+";
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("name", name,

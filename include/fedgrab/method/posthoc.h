@@ -10,6 +10,7 @@ namespace fedgrab {
 /// Logits of a model for images, without augmentation.
 struct LabelledLogits {
   torch::Tensor logits, labels;
+  bool balanced_test = true;  // whether the test set has as many images of every class
 };
 
 /// What a fit found, by name, for the record.

@@ -276,7 +276,7 @@ Assignments paper_settings(const char* batch) {
   return {{"data.name", "shapes"},    {"data.per_class", "5000"},  {"data.augment", "crop+flip"},
           {"longtail.factor", "100"}, {"partition.clients", "40"}, {"partition.alpha", "1"},
           {"model.name", "resnet18"}, {"train.local_epochs", "5"}, {"train.lr", "0.03"},
-          {"train.momentum", "0.5"},  {"train.batch", batch}};
+          {"train.momentum", "0.5"},  {"train.batch", batch},      {"method.name", "fedgrab"}};
 }
 
 /// pfl-research's benchmark of simulators: CIFAR-10, 1,500 rounds of 50 of 1,000 users with 50 images each.

@@ -8,10 +8,15 @@ namespace fedgrab {
 namespace {
 
 struct BiasCalibrationParams {
-  double ridge = 0.1;
+  double ridge = 0.1, balance = -1;
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("ridge", ridge, "weight of the penalty on the biases, divided by the number of classes").between(0, 1e3);
+    v.param("balance", balance,
+            "images of a class of n weigh n^-balance: 1 for equal classes, which is best for balanced accuracy, 0 for "
+            "equal "
+            "images; -1: 1 where the test set is balanced, 0.5 on your own data")
+        .between(-1, 2);
   }
 };
 
@@ -19,12 +24,15 @@ class BiasCalibration : public PosthocClassifier {
  public:
   using Params = BiasCalibrationParams;
   static constexpr const char* name = "bias-calibration";
-  explicit BiasCalibration(Params params) : ridge_(params.ridge) {}
+  explicit BiasCalibration(Params params) : params_(params) {}
 
   bool fitted() const override { return true; }
   void fit(const LabelledLogits& images, const torch::Tensor& /*prior*/, TensorMap& server) const override {
+    const int64_t classes = images.logits.size(1);
+    const double balance = params_.balance >= 0 ? params_.balance : images.balanced_test ? 1 : own_data;
     server[fitted_offset] =
-        fit_class_bias(images.logits, images.labels, ridge_ / static_cast<double>(images.logits.size(1)));
+        fit_class_bias(images.logits, images.labels, class_balanced_weights(images.labels, classes, balance),
+                       params_.ridge / static_cast<double>(classes));
   }
   State deploy(const State& model, const torch::Tensor& /*prior*/, const TensorMap& server) const override {
     const auto offset = server.find(fitted_offset);
@@ -33,7 +41,10 @@ class BiasCalibration : public PosthocClassifier {
   PosthocNumbers numbers(const TensorMap& server) const override { return offset_numbers(server); }
 
  private:
-  double ridge_;
+  /// Between the classes of balanced accuracy and the images of accuracy: macro F1 is best there.
+  static constexpr double own_data = 0.5;
+
+  Params params_;
 };
 
 }  // namespace

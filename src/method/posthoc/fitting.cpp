@@ -33,16 +33,16 @@ double minimum(const std::function<double(double)>& function, double low, double
 
 }  // namespace
 
-torch::Tensor class_balanced_weights(const torch::Tensor& labels, int64_t classes) {
+torch::Tensor class_balanced_weights(const torch::Tensor& labels, int64_t classes, double balance) {
   const auto counts = torch::bincount(labels, {}, classes).to(torch::kDouble);
-  const double present = (counts > 0).sum().item<double>();
-  return (1 / (counts.clamp_min(1) * std::max(present, 1.0))).index_select(0, labels);
+  const auto weight = counts.clamp_min(1).pow(-balance).index_select(0, labels);
+  return weight / weight.sum().clamp_min(1e-300);
 }
 
-torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& labels, double ridge) {
+torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& weight,
+                             double ridge) {
   const auto z = logits.to(torch::kDouble);
   const int64_t classes = z.size(1);
-  const auto weight = class_balanced_weights(labels, classes);
   const auto target = torch::zeros({classes}, torch::kDouble).index_add_(0, labels, weight);
   // A class without images says nothing of its bias: it stays at 0.
   const auto present = (target > 0).to(torch::kDouble);

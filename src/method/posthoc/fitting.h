@@ -6,11 +6,12 @@
 
 namespace fedgrab {
 
-/// 1/(M n_y) for every image, M the classes that have images: each class weighs the same. In double.
-torch::Tensor class_balanced_weights(const torch::Tensor& labels, int64_t classes);
+/// n_y^−balance for every image, divided by their sum: at 1 each class weighs the same, at 0 each image. In double.
+torch::Tensor class_balanced_weights(const torch::Tensor& labels, int64_t classes, double balance = 1);
 
-/// b that minimises class-balanced cross-entropy of z + b, plus ridge/2 ‖b‖²: convex, by Newton's method.
-torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& labels, double ridge);
+/// b that minimises the weighted cross-entropy of z + b, plus ridge/2 ‖b‖²: convex, by Newton's method.
+torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& weight,
+                             double ridge);
 
 /// τ ≥ 0 that minimises class-balanced cross-entropy of z − τ log π: convex.
 double fit_tau(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& log_prior);

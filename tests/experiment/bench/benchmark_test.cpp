@@ -35,7 +35,7 @@ TEST(Benchmark, MeasuresOneWorkerAndAllOfThem) {
   EXPECT_GT(report.balancer_us, 0);
   EXPECT_EQ(report.batch, 4);
   EXPECT_EQ(report.classes, 10);
-  EXPECT_EQ(report.method, "fedgrab");
+  EXPECT_EQ(report.method, "fedgrab+");
   const Json json = to_json(report);
   EXPECT_EQ(json["speeds"].size(), 2U);
   EXPECT_TRUE(json.contains("overhead"));
