@@ -395,7 +395,10 @@ std::vector<Case> every_method() {
                    "cnn",
                    "scaffold",
                    {{"objective.name", "sgb"}, {"prior.source", "bias-probe"}, {"server.optimizer", "adam"}}});
-  for (auto& one : cases) std::replace(one.name.begin(), one.name.end(), '-', '_');
+  for (auto& one : cases) {  // GoogleTest allows letters, digits and _
+    std::replace(one.name.begin(), one.name.end(), '-', '_');
+    std::replace(one.name.begin(), one.name.end(), '+', 'p');
+  }
   return cases;
 }
 

@@ -423,6 +423,7 @@ Config endless_config() {
   return small_config({{"data.per_class", "10"},
                        {"data.test_per_class", "100"},
                        {"train.rounds", "100000"},
+                       {"train.schedule", "constant"},  // a cosine could not be resumed with other rounds
                        {"checkpoint.every", "0"}});
 }
 

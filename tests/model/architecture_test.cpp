@@ -60,7 +60,7 @@ TEST(Architecture, UnknownNameGetsTheNearestKnownOne) {
                [] {
                  make_architecture("transformer", {3, 32, 32});
                },
-               {"transformer", "cnn, resnet8, resnet32"});
+               {"transformer", "cnn, cnn256, resnet8, resnet32"});
 }
 
 TEST(Architecture, RefusesImagesTooSmallForTheNetwork) {
