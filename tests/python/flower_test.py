@@ -101,7 +101,7 @@ class Centre(unittest.TestCase):
     """A strategy by itself: one place must not spoil the round of all."""
 
     def setUp(self):
-        self.server = fedgrab.Server(classes=3, shape=(3, 16, 16))
+        self.server = fedgrab.Server({"method": "fedavg"}, classes=3, shape=(3, 16, 16))
         self.strategy = make_strategy("FedAvg", self.server, nodes=3, quorum=2, evaluate=False)
         self.asked = [message_to(node, RecordDict()) for node in (1, 2, 3)]
         self.strategy.asked = {1, 2, 3}

@@ -263,11 +263,12 @@ class Federated(unittest.TestCase):
             fedgrab.Server({"method": "scaffold"}, **shape)
 
     def test_a_client_goes_on_where_it_was_saved(self):
-        client = fedgrab.Client(TINY, 1)
+        config = TINY | {"method": "fedgrab"}
+        client = fedgrab.Client(config, 1)
         first = client.train(client.initial_weights(), 1)
-        other = fedgrab.Client(TINY, 1)
+        other = fedgrab.Client(config, 1)
         other.restore(client.save())
-        forgetful = fedgrab.Client(TINY, 1)
+        forgetful = fedgrab.Client(config, 1)
         expected = client.train(first.weights, 2).weights
         for name, values in other.train(first.weights, 2).weights.items():
             np.testing.assert_array_equal(expected[name], values)
@@ -334,7 +335,7 @@ class Federated(unittest.TestCase):
 
     def test_ctrl_c_ends_a_run_and_it_can_be_resumed(self):
         out = self.folder / "long"
-        long = TINY | {"train": {"local_epochs": 1, "rounds": 100000}}
+        long = TINY | {"train": {"local_epochs": 1, "rounds": 100000, "schedule": "constant"}}
 
         def interrupt():
             while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():

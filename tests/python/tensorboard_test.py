@@ -17,7 +17,7 @@ class Events(Case):
     @classmethod
     def setUpClass(cls):
         cls.root = new_folder(cls)
-        train(cls.root, "--out", "run", "--rounds", "12")
+        train(cls.root, "--out", "run", "--rounds", "12", "--method", "fedgrab")
         cls.events = EventAccumulator(str(cls.root / "run"), size_guidance={SCALARS: 0, IMAGES: 0})  # 0: keep every one
         cls.events.Reload()
         cls.records = metrics(cls.root / "run")
