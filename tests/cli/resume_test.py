@@ -123,9 +123,10 @@ class Resumed(Case):
         self.fedgrab("eval", "out", "--set", "posthoc.kind=tau-norm")
 
     def test_more_rounds_continue_a_finished_run(self):
-        self.fedgrab(*RUN, "--rounds", "3", "--out", "short")
+        run = [*RUN, "--set", "train.schedule=constant"]  # a cosine ends with the run
+        self.fedgrab(*run, "--rounds", "3", "--out", "short")
         self.fedgrab("run", "--resume", "--out", "short", "--rounds", "5")
-        self.fedgrab(*RUN, "--rounds", "5", "--out", "long")
+        self.fedgrab(*run, "--rounds", "5", "--out", "long")
         short, long = result(self.folder / "short"), result(self.folder / "long")
         self.assertEqual(long, short)
 
@@ -136,8 +137,9 @@ class Resumed(Case):
         self.assertEqual(before, result(self.folder / "done"))
 
     def test_other_numbers_of_workers_do_not_matter(self):
-        self.fedgrab(*RUN, "--rounds", "4", "--out", "whole")
-        self.fedgrab(*RUN, "--rounds", "2", "--out", "part")
+        run = [*RUN, "--set", "train.schedule=constant"]
+        self.fedgrab(*run, "--rounds", "4", "--out", "whole")
+        self.fedgrab(*run, "--rounds", "2", "--out", "part")
         self.fedgrab("run", "--resume", "--out", "part", "--rounds", "4", "--set", "engine.workers=2")
         self.assertEqual(result(self.folder / "whole"), result(self.folder / "part"))
 

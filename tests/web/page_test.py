@@ -59,7 +59,7 @@ class OneRun(InABrowser):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        train(cls.runs, "--out", "real")
+        train(cls.runs, "--method", "fedgrab", "--out", "real")
 
     def test_every_chart_is_drawn(self):
         page = self.open("real")
