@@ -93,7 +93,7 @@ int run(int argc, char** argv, Communicator& ranks) {
     ranks.collective([] {
       throw Error(Fault::usage, "mpirun", "spreads one run over ranks, and nothing else", "mpirun -n R fedgrab run …");
     });
-  CLI::App app("Federated learning that does not forget the rare classes.", "fedgrab");
+  CLI::App app("Federated learning on long-tailed data.", "fedgrab");
   build(app, ranks);
   try {
     app.parse(argc, argv);

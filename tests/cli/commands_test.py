@@ -4,12 +4,13 @@ import pathlib
 import random
 import re
 import subprocess
+import sys
 import tomllib
 import unittest
 import zipfile
 from xml.etree import ElementTree
 
-from harness import (TINY, Case, metrics, new_folder, start, tensors, train, without_times, write_cifar10,
+from harness import (PROGRAM, TINY, Case, metrics, new_folder, start, tensors, train, without_times, write_cifar10,
                      write_image_folder, write_png, write_ppm)
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
@@ -114,6 +115,11 @@ class Parameters(Case):
         self.assertEqual(list(self.declared()), re.findall(r"(?m)^\| `([\w.-]+)` \|", text))
         self.assertEqual(text, (TREE / "docs" / "parameters.md").read_text(),
                          "docs/parameters.md is out of date: fedgrab params --markdown >docs/parameters.md")
+
+    def test_command_line_reference(self):
+        text = subprocess.run([sys.executable, TREE / "scripts" / "cli_reference.py", PROGRAM], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(text, (TREE / "docs" / "cli.md").read_text(),
+                         "docs/cli.md is out of date: scripts/cli_reference.py build/release/src/cli/fedgrab >docs/cli.md")
 
     def test_init_shows_the_defaults(self):
         self.fedgrab("init", "my.toml")
