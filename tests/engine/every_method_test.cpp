@@ -132,6 +132,7 @@ class EveryMethod : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Methods, EveryMethod, testing::ValuesIn(all_names()), [](const auto& entry) {
   std::string name = entry.param;
   std::replace(name.begin(), name.end(), '-', '_');
+  std::replace(name.begin(), name.end(), '+', 'p');
   return name;
 });
 
