@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 namespace fedgrab {
@@ -35,6 +36,23 @@ void check_depth(int depth, const std::string& file, Fault fault) {
     throw Error(fault, file, fmt::format("is nested more than {} levels deep", deepest_nesting));
 }
 
+/// toml++ takes for granted that a key begins after the brackets of a table's header, and aborts or worse where it does
+/// not. An empty header and the end of the text it finds itself.
+void check_header(std::string_view text, size_t at, const std::string& file, Fault fault) {
+  const auto skip_spaces = [&] { at = std::min(text.find_first_not_of(" \t", at), text.size()); };
+  ++at;
+  skip_spaces();
+  if (at < text.size() && text[at] == '[') {
+    ++at;
+    skip_spaces();
+  }
+  if (at == text.size() || std::isalnum(static_cast<unsigned char>(text[at])) != 0 ||
+      std::string_view("_-\"']").find(text[at]) != std::string_view::npos)
+    return;
+  throw Error(fault, file, fmt::format("\"{}\" begins no name of a table", text.substr(at, 1)),
+              "the file must be valid TOML");
+}
+
 }  // namespace
 
 std::string_view shallow_json(std::string_view text, const std::string& file, Fault fault) {
@@ -56,6 +74,7 @@ std::string_view shallow_toml(std::string_view text, const std::string& file, Fa
   std::vector<int> open;  // of each open bracket, the levels before it
   int base = 0;           // levels of the innermost bracket
   int levels = 0;         // of it and of the dots after it
+  bool value = false;     // after the = of this line
   const auto inside = [&] { return !open.empty(); };
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
@@ -67,6 +86,11 @@ std::string_view shallow_toml(std::string_view text, const std::string& file, Fa
       at = std::min(text.find('\n', at), text.size());
       continue;
     }
+    if (c == '[' && !inside() && !value) check_header(text, at, file, fault);
+    if (c == '=')
+      value = true;
+    else if (c == '\n' && !inside())
+      value = false;
     if (c == '.') {
       ++levels;
     } else if (c == '[' || c == '{') {

@@ -56,6 +56,18 @@ TEST(Nesting, OfTomlIsBounded) {
   expect_too_deep(shallow_toml, repeat("a.b.c = { ", 30));
 }
 
+TEST(Nesting, ATableNeedsAName) {
+  for (const std::string& text :
+       {std::string("[.a]"), std::string("[=]\n"), std::string("a = 1\n [[ .a]]"), std::string("[\0", 2),
+        std::string("a = [\n'x']\n[\xC3\xA9]"), std::string("[[[a]]]"), std::string("[\n[a]]")}) {
+    EXPECT_THROW(shallow_toml(text, "file.x"), Error) << text;
+    EXPECT_THROW(Config(Schema()).load_toml_text(text, "file.x"), Error) << text;
+  }
+  for (const std::string text :
+       {"[a]", "[ \"a b\" ]\n", "[['a']]", "[\t-_1]", "a = [.1]", "a = [\n[=", "[", "[]", "[[", "# [.\n"})
+    EXPECT_EQ(shallow_toml(text, "file.x"), text);
+}
+
 TEST(Nesting, OfPlainTomlIsAccepted) {
   for (const std::string& text :
        {std::string("[train]\nlr = 0.1\n[method.fedgrab]\nscale = 2.5\n"), repeat("[a.b]\nc.d = [1.5, 2.5]\n", 100),
