@@ -6,7 +6,6 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
-#include "fedgrab/core/nesting.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/engine/engine.h"
 #include "fedgrab/experiment/posthoc_fit.h"
@@ -23,63 +22,11 @@ constexpr const char* model_mark = "format";  // as others mark PyTorch's weight
 const std::string server_prefix = "server/";
 const std::string deployed_prefix = "deployed/";
 
-std::string card_to_text(const ModelCard& card) {
-  return Json{{"architecture", card.architecture},
-              {"input", {card.input.channels, card.input.height, card.input.width}},
-              {"head_kind", name_of(card.head.kind)},
-              {"head_bias", card.head.bias},
-              {"head_scale", card.head.scale},
-              {"head_projected", card.head.projected},
-              {"head_offset", card.head.offset},
-              {"head_shift", card.head.shift},
-              {"class_names", card.class_names},
-              {"mean", card.normalisation.mean},
-              {"std", card.normalisation.std},
-              {"round", card.round},
-              {"config", card.config}}
-      .dump();
-}
-
-HeadKind head_kind(const Json& kind, const fs::path& path) {
-  const auto known = enum_named<HeadKind>(kind.get<std::string>());
-  if (known) return *known;
-  throw Error(Fault::checkpoint, path.string(), fmt::format("{} is no kind of head", kind.dump()));
-}
-
 ModelCard card_from_file(const TensorFile& file, const fs::path& path) {
   const auto found = file.metadata.find(card_key);
-  if (found == file.metadata.end())
-    throw Error(Fault::checkpoint, path.string(), "was not written by fedgrab: it does not say which model it holds",
-                "use model.init to start a run from weights of another origin");
-  try {
-    const Json json = Json::parse(shallow_json(found->second, path.string(), Fault::checkpoint));
-    // Member by member: GCC 12 destroys a nested aggregate twice when an initialiser after it throws.
-    ModelCard card;
-    json.at("architecture").get_to(card.architecture);
-    card.input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)};
-    card.head.kind = head_kind(json.at("head_kind"), path);
-    json.at("head_bias").get_to(card.head.bias);
-    json.at("head_scale").get_to(card.head.scale);
-    card.head.projected = json.value("head_projected", false);
-    card.head.offset = json.value("head_offset", std::vector<float>());
-    card.head.shift = json.value("head_shift", std::vector<float>());
-    json.at("class_names").get_to(card.class_names);
-    json.at("mean").get_to(card.normalisation.mean);
-    json.at("std").get_to(card.normalisation.std);
-    json.at("round").get_to(card.round);
-    json.at("config").get_to(card.config);
-    const auto channels = static_cast<size_t>(card.input.channels);
-    const auto fits = [&](const std::vector<float>& values) {
-      return values.empty() || values.size() == card.class_names.size();
-    };
-    if (!fits(card.head.shift) || !fits(card.head.offset) || card.normalisation.mean.size() != channels ||
-        card.normalisation.std.size() != channels || card.class_names.empty() || card.input.height < 1 ||
-        card.input.width < 1 || card.round < 0)
-      throw Error(Fault::checkpoint, path.string(), "its description contradicts itself");
-    return card;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(Fault::checkpoint, path.string(), fmt::format("its description cannot be read: {}", error.what()));
-  }
+  if (found != file.metadata.end()) return card_from_text(found->second, path.string());
+  throw Error(Fault::checkpoint, path.string(), "was not written by fedgrab: it does not say which model it holds",
+              "use model.init to start a run from weights of another origin");
 }
 
 Architecture architecture_of(const ModelCard& card, const fs::path& path) {
@@ -141,7 +88,7 @@ ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
                      const State& deployed, const ClientStore& clients, int64_t keep) {
   make_folder(directory.checkpoints());
-  TensorFile file{checkpoint.global.named(), {{card_key, card_to_text(card)}}};
+  TensorFile file{checkpoint.global.named(), {{card_key, to_text(card)}}};
   for (const auto& [name, tensor] : checkpoint.server) file.tensors.emplace(server_prefix + name, tensor);
   for (const auto& p : deployed.model->parameters)
     if (!torch::equal(deployed.view(p), checkpoint.global.view(p)))
@@ -189,7 +136,7 @@ void check_resumed_settings(const Config& config, const ModelCard& card, const f
 }
 
 void save_model(const fs::path& path, const ModelCard& card, const State& state) {
-  TensorFile file{{}, {{model_mark, "pt"}, {card_key, card_to_text(card)}}};
+  TensorFile file{{}, {{model_mark, "pt"}, {card_key, to_text(card)}}};
   for (const auto& p : state.model->parameters) {
     const auto& heads = state.model->heads;
     const bool extra =

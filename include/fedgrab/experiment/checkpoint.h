@@ -9,22 +9,12 @@
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/data/dataset.h"
 #include "fedgrab/engine/client_store.h"
+#include "fedgrab/experiment/model_card.h"
 #include "fedgrab/experiment/preparation.h"
 #include "fedgrab/model/state.h"
 #include "fedgrab/record/run_directory.h"
 
 namespace fedgrab {
-
-/// What a model file says about itself, so that evaluation, prediction and export need nothing else.
-struct ModelCard {
-  std::string architecture;
-  ImageShape input;
-  Head head;  // the classifying one, as far as it changes the answer
-  std::vector<std::string> class_names;
-  Normalisation normalisation;
-  int64_t round = 0;
-  std::string config;  // TOML of the run, without engine.* and local paths
-};
 
 /// Of a run's model after a round, as it is deployed (Composition::deploy). The same model has the same card, whoever
 /// trained it: engine.* is left out.

@@ -1,0 +1,29 @@
+/// The description inside a model file. Needs no LibTorch, so that it can be fuzzed alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fedgrab/data/dataset.h"
+#include "fedgrab/model/model.h"
+
+namespace fedgrab {
+
+/// What a model file says about itself, so that evaluation, prediction and export need nothing else.
+struct ModelCard {
+  std::string architecture;
+  ImageShape input;
+  Head head;  // the classifying one, as far as it changes the answer
+  std::vector<std::string> class_names;
+  Normalisation normalisation;
+  int64_t round = 0;
+  std::string config;  // TOML of the run, without engine.* and local paths
+};
+
+/// As JSON, the form in which it stands in the file.
+std::string to_text(const ModelCard& card);
+/// Throws Error(Fault::checkpoint) naming `file` where the text is no description, or contradicts itself.
+ModelCard card_from_text(const std::string& text, const std::string& file);
+
+}  // namespace fedgrab
