@@ -44,6 +44,19 @@ def start(*arguments, folder, **options):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
+def wait_until(process, condition):
+    """What the condition gives once it is not false. Fails when the process ends before; however long it takes is no failure."""
+    while not (found := condition()):
+        try:
+            process.wait(timeout=0.01)
+        except subprocess.TimeoutExpired:
+            continue
+        if found := condition():  # the last thing it did
+            break
+        raise AssertionError(f"it ended too early, with {process.returncode}: {process.communicate()[1]}")
+    return found
+
+
 def train(folder, *arguments):
     """A run for a whole class of tests to look at."""
     subprocess.run([PROGRAM, "run", *TINY, *map(str, arguments)], cwd=folder, check=True, capture_output=True)
@@ -61,6 +74,12 @@ def without_times(value):
 
 def metrics(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def rounds_in(run):
+    """On record so far, of a run that may not have begun."""
+    path = run / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def tensors(path):

@@ -5,10 +5,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
-from harness import PROGRAM, TINY, Case
+from harness import PROGRAM, TINY, Case, rounds_in, wait_until
 
 MPIRUN = shutil.which("mpirun")
 # Root in a container, and more ranks than cores: Open MPI asks to be told that this is meant.
@@ -28,7 +27,7 @@ class Ranks(Case):
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def train(self, ranks, *arguments):
-        out, err = self.start(ranks, *arguments).communicate(timeout=120)
+        out, err = self.start(ranks, *arguments).communicate()
         return out + err
 
     def records(self, run):
@@ -57,13 +56,10 @@ class Ranks(Case):
     def test_a_rank_that_dies(self):
         self.train(1, "--rounds", 30, "--out", "whole")
         job = self.start(2, "--rounds", 30, "--set", "checkpoint.every=3", "--out", "cut")
-        metrics = self.folder / "cut/metrics.jsonl"
-        while not metrics.exists() or metrics.read_text().count("\n") < 5:
-            self.assertIsNone(job.poll(), "ended by itself")
-            time.sleep(0.02)
+        wait_until(job, lambda: rounds_in(self.folder / "cut") >= 5)
         ranks = subprocess.run(["pgrep", "-P", str(job.pid)], capture_output=True, text=True).stdout.split()
         os.kill(int(ranks[-1]), signal.SIGKILL)
-        out, err = job.communicate(timeout=60)
+        out, err = job.communicate()
         self.assertNotEqual(0, job.returncode)
         self.assertRegex(out + err, r"signal 9|SIGKILL|[Kk]illed")
         self.train(3, "--rounds", 30, "--resume", "--out", "cut")
@@ -81,15 +77,13 @@ class Ranks(Case):
         """A file that only some ranks see, a folder that goes away: told once, and nobody waits."""
         (self.folder / "run.toml").write_text("")
         elsewhere = f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] || cd /; exec {PROGRAM} run run.toml --out one'
-        done = subprocess.run([MPIRUN, "-n", "2", "sh", "-c", elsewhere], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([MPIRUN, "-n", "2", "sh", "-c", elsewhere], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True)
         self.assertNotEqual(0, done.returncode)
         self.assertRegex(done.stderr, "rank 1: run.toml")
         job = self.start(2, "--rounds", 100000, "--set", "data.validation=0.2", "--out", "gone")
-        while not (self.folder / "gone/best.safetensors").exists():
-            self.assertIsNone(job.poll(), "ended by itself")
-            time.sleep(0.02)
+        wait_until(job, (self.folder / "gone/best.safetensors").exists)
         shutil.rmtree(self.folder / "gone", ignore_errors=True)
-        out, err = job.communicate(timeout=60)
+        out, err = job.communicate()
         self.assertNotEqual(0, job.returncode)
         self.assertEqual(1, err.count("fedgrab: error: "), err)
 

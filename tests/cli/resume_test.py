@@ -1,70 +1,14 @@
-"""A run that is killed or interrupted at any moment and resumed ends as if nothing had happened."""
+"""A run that is interrupted and resumed ends as if nothing had happened. tests/kill kills it."""
 import pathlib
-import random
 import re
 import shlex
 import signal
-import subprocess
-import time
 import unittest
 
-from harness import TINY, Case, change_card, half_written, metrics, new_folder, result, start
+from harness import TINY, Case, change_card, half_written, metrics, new_folder, result, rounds_in, start, wait_until
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-KILLS = 20
 RUN = ["run", *TINY, "--rounds", "14", "--set", "checkpoint.every=2"]
-
-
-class Killed(Case):
-    def whole_run(self):
-        began = time.monotonic()
-        self.fedgrab(*RUN, "--out", "whole")
-        return result(self.folder / "whole"), time.monotonic() - began
-
-    def kill_after(self, delay, out):
-        """Whether the process was still alive then."""
-        process = start(*RUN, "--resume", "--out", out, folder=self.folder)
-        try:
-            process.communicate(timeout=delay)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-        return process.returncode == -signal.SIGKILL
-
-    def test_twenty_random_moments(self):
-        expected, duration = self.whole_run()
-        moments, killed, rounds = random.Random(7), 0, []
-        for attempt in range(5 * KILLS):
-            out = self.folder / f"killed{attempt}"
-            if not self.kill_after(moments.uniform(0, duration), out.name):
-                continue
-            killed += 1
-            rounds.append(len(metrics(out)) if (out / "metrics.jsonl").exists() else 0)
-            self.fedgrab(*RUN, "--resume", "--out", out.name)
-            self.assertEqual(expected, result(out), f"killed in round {rounds[-1] + 1}")
-            self.assertEqual([], half_written(out))
-            if killed == KILLS:
-                break
-        self.assertEqual(KILLS, killed)
-        print("rounds on record when killed:", *rounds)
-
-    def test_again_and_again(self):
-        expected, duration = self.whole_run()
-        moments = random.Random(8)
-        for _ in range(KILLS):
-            if not self.kill_after(moments.uniform(0.3, 0.9) * duration, "out"):
-                break
-        self.fedgrab(*RUN, "--resume", "--out", "out")
-        self.assertEqual(expected, result(self.folder / "out"))
-
-
-def wait_for_lines(process, path, count):
-    while not path.exists() or path.read_bytes().count(b"\n") < count:
-        try:
-            process.wait(timeout=0.01)
-            return
-        except subprocess.TimeoutExpired:
-            pass
 
 
 class Interrupted(Case):
@@ -80,7 +24,7 @@ class Interrupted(Case):
     def interrupt(self, number):
         out = self.folder / "out"
         process = start(*self.arguments, "--out", out.name, folder=self.folder)
-        wait_for_lines(process, out / "metrics.jsonl", 2)
+        wait_until(process, lambda: rounds_in(out) >= 2)
         process.send_signal(number)
         _, err = process.communicate()
         self.assertEqual(130, process.returncode, err)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import PROGRAM, TINY, Case, half_written, result, start
+from harness import PROGRAM, TINY, Case, half_written, result, rounds_in, start, wait_until
 
 GRID = '[sweep]\nmethod = ["fedavg", "fedgrab", "scaffold"]\n"train.seed" = [1, 2]\n'
 CELLS = [f"{method}-seed{seed}" for method in ("fedavg", "fedgrab", "scaffold") for seed in (1, 2)]
@@ -37,24 +37,12 @@ class Jobs(Case):
     def results(self, out):
         return {cell: result(self.folder / out / cell) for cell in CELLS}
 
-    def wait_for(self, process, condition):
-        while True:
-            if value := condition():
-                return value
-            try:
-                process.wait(timeout=0.01)
-                break
-            except subprocess.TimeoutExpired:
-                pass
-        self.fail("it ended too early: " + process.communicate()[1])
-
     def running(self, process):
         """Workers that have recorded a round, by id."""
         def look():
             found = {pid: words[words.index("--out") + 1] for pid, words in children_of(process).items() if "--out" in words}
-            return {pid: out for pid, out in found.items() if (self.folder / out / "metrics.jsonl").exists()
-                    and (self.folder / out / "metrics.jsonl").read_text().count("\n") > 0}
-        return self.wait_for(process, look)
+            return {pid: out for pid, out in found.items() if rounds_in(self.folder / out) > 0}
+        return wait_until(process, look)
 
     def test_as_one_after_the_other(self):
         one = self.fedgrab(*self.command("one", jobs=1), "--quiet")
