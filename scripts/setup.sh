@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that this machine lacks: `setup.sh [test|lint]`. docs/dependencies.md says what each is for.
+# Installs the Debian packages that this machine lacks: `setup.sh [test|lint|fuzz]`. docs/dependencies.md says what each is for.
 # With nothing missing it does nothing and needs no network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
@@ -10,7 +10,8 @@ case "${1:-}" in
   "") ;;
   test) tools+=(clang-format:clang-format python3:python3 chromium:chromium mpirun:openmpi-bin openssl:openssl ssh-keygen:openssh-client) libraries+=(libgtest-dev python3-venv python3-dev python3-torch) ;;
   lint) tools+=(clang-format:clang-format clang-tidy:clang-tidy) ;;
-  *) echo "usage: scripts/setup.sh [test|lint]" >&2 && exit 2 ;;
+  fuzz) tools+=(clang++:clang llvm-symbolizer:llvm python3:python3) libraries+=(libclang-rt-14-dev) ;;
+  *) echo "usage: scripts/setup.sh [test|lint|fuzz]" >&2 && exit 2 ;;
 esac
 if [[ -e .git ]]; then tools+=(git:git); fi # every run records the revision that made it
 
