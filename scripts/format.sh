@@ -6,6 +6,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 # Releases of clang-format disagree on details; the tree follows Debian 12's.
 format=$(command -v clang-format-14 || command -v clang-format || true)
 if [[ -z $format || $("$format" --version) != *"version 14."* ]]; then
+  if [[ ${CI:-} == true ]]; then
+    echo "format: there is no clang-format 14 here" >&2
+    exit 1
+  fi
   echo "format: skipped, there is no clang-format 14 here" >&2
   exit 0
 fi
