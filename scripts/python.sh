@@ -21,5 +21,5 @@ touch "$venv/started" # what changes while this runs is newer
 phase packages "$venv/bin/pip" install "$flower" scikit-build-core pybind11 tensorboard
 # Not isolated: pybind11 in a new folder each time would have everything compiled again.
 phase module "$venv/bin/pip" install --no-build-isolation --force-reinstall --no-deps --config-settings=build-dir="$PWD/build/python" "${options[@]}" ./python
-"$venv/bin/python" -c "import fedgrab"
+"$venv/bin/python" -c "import fedgrab; fedgrab.Balancer"
 mv "$venv/started" "$stamp"
