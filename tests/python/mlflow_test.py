@@ -22,7 +22,7 @@ except ModuleNotFoundError:
 
 def export(*arguments, folder, code=0):
     done = subprocess.run([sys.executable, "-m", "fedgrab.track", "mlflow", *map(str, arguments)], cwd=folder, text=True, capture_output=True,
-                          env={name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"})
+                          env={name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")})
     if done.returncode != code:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stderr if code else done.stdout
@@ -141,8 +141,8 @@ class Exported(Case):
                 self.assertNotIn(counts, text, file)
 
     def test_an_export_replaces_the_earlier_one(self):
-        for _ in range(2):
-            export("private-place/run", "--store", "twice", "--experiment", "another", folder=self.root)
+        for store in ("twice", (self.root / "twice").as_uri()):
+            export("private-place/run", "--store", store, "--experiment", "another", folder=self.root)
         client = MlflowClient(tracking_uri=(self.root / "twice").as_uri())
         runs = client.search_runs([client.get_experiment_by_name("another").experiment_id])
         self.assertEqual(1, len(runs))

@@ -14,10 +14,8 @@ LONGEST_PARAMETER = 500  # of MLflow before 2.8
 def tracking_uri(store: str | None) -> str:
     """A folder or anything that MLflow takes; by default what MLFLOW_TRACKING_URI names, else the folder mlruns."""
     store = store or os.environ.get("MLFLOW_TRACKING_URI") or "mlruns"
-    if "://" in store:
-        return store
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 asks for it
-    return Path(store.removeprefix("file:")).resolve().as_uri()
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 asks for it where the store is a folder
+    return store if "://" in store else Path(store.removeprefix("file:")).resolve().as_uri()
 
 
 def export(runs: list[RunDirectory], *, store: str | None = None, experiment: str = "fedgrab", report: Path | None = None) -> list[str]:
