@@ -9,12 +9,17 @@ add_library(fedgrab::fedgrab ALIAS fedgrab_modules)
 set_target_properties(fedgrab_modules PROPERTIES EXPORT_NAME fedgrab)
 target_link_libraries(fedgrab_modules INTERFACE ${modules})
 
-install(TARGETS fedgrab)
+install(TARGETS fedgrab COMPONENT program)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 install(DIRECTORY include/fedgrab TYPE INCLUDE)
 install(TARGETS fedgrab_modules ${modules} EXPORT fedgrab)
 install(EXPORT fedgrab NAMESPACE fedgrab:: FILE fedgrab-targets.cmake DESTINATION ${package_folder})
+# The same from the build folder, for the Python module.
+export(EXPORT fedgrab NAMESPACE fedgrab:: FILE fedgrab-targets.cmake)
 
 configure_package_config_file(cmake/fedgrab-config.cmake.in fedgrab-config.cmake INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(fedgrab-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/fedgrab-config.cmake ${PROJECT_BINARY_DIR}/fedgrab-config-version.cmake
         DESTINATION ${package_folder})
+
+include(deb)

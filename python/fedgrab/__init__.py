@@ -1,24 +1,41 @@
 """Fed-GraB: federated long-tailed learning with self-adjusting gradient balancers (NeurIPS 2023).
 
-    balancer = fedgrab.Balancer(classes)                                       # once
-    loss, gradient = balancer.step(logits.detach().numpy(), labels.numpy())    # instead of a criterion
-    logits.backward(torch.from_numpy(gradient))                                # instead of loss.backward()
+`fedgrab.torch` has SGB and its relatives as PyTorch criteria, and `fedgrab.track` exports runs: both are pure Python.
 
-`Balancer` and `prior` (SGB and DPA) go into any training loop; `run` trains a whole simulated federation; `Client` and `Server` are
-those of a real one; `load_data` and `partition` return their data. Arrays are numpy's and are not copied where that can be helped.
+The rest is the compiled core, loaded at its first use. `run` trains a whole simulated federation; `Client` and `Server` are those of a
+real one; `load_data` and `partition` return their data; `Balancer` and `prior` (SGB and DPA) go into a training loop of any framework.
+Arrays are numpy's and are not copied where that can be helped.
 """
 
-from ._libtorch_guard import stay_alone
+import importlib
+from typing import TYPE_CHECKING, Any
 
-stay_alone()  # before the compiled part is loaded: a second LibTorch in the process could crash it
-
-from ._core import Error, UsageError  # noqa: E402
-from .balancer import Balancer, prior  # noqa: E402
-from .client import Client, Evaluator, Trained  # noqa: E402
-from .data import Data, Split, load_data, partition  # noqa: E402
-from .experiment import Run, run  # noqa: E402
-from .server import Server  # noqa: E402
+if TYPE_CHECKING:
+    from ._core import Error, UsageError
+    from .balancer import Balancer, prior
+    from .client import Client, Evaluator, Trained
+    from .data import Data, Split, load_data, partition
+    from .experiment import Run, run
+    from .server import Server
 
 __version__ = "0.1.0"
 __all__ = ["Balancer", "Client", "Data", "Error", "Evaluator", "Run", "Server", "Split", "Trained", "UsageError", "load_data", "partition",
            "prior", "run"]
+
+_MODULES = {"_core": ("Error", "UsageError"), "balancer": ("Balancer", "prior"), "client": ("Client", "Evaluator", "Trained"),
+            "data": ("Data", "Split", "load_data", "partition"), "experiment": ("Run", "run"), "server": ("Server",)}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the compiled core when it is first asked for: it refuses to share a process with another LibTorch."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'fedgrab' has no attribute {name!r}")
+    importlib.import_module("._compiled", __name__)
+    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

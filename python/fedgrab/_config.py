@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import _core
+from ._compiled import _core
 
 Config = Mapping[str, Any] | str | os.PathLike[str]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
+from ._compiled import _core
 from ._config import text_of
 from ._memory import from_bytes, to_bytes
 

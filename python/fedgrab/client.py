@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
+from ._compiled import _core
 from ._config import Config, resolve
 from ._memory import from_bytes, to_bytes
 from .server import Weights, named

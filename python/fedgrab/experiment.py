@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import _core
+from ._compiled import _core
 from ._config import Config, resolve
 
 

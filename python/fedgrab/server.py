@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
+from ._compiled import _core
 from ._config import Config, resolve
 
 Weights = Mapping[str, ArrayLike] | Sequence[ArrayLike]

@@ -424,7 +424,7 @@ class BesideTorch(unittest.TestCase):
     def test_another_libtorch_after_fedgrab(self):
         self.fake_torch()
         (self.torch / "lib" / "libtorch_cpu.so").write_bytes(b"another")
-        out, complaint = python("import fedgrab; print('here'); import torch; print('too far')", PYTHONPATH=self.path)
+        out, complaint = python("import fedgrab; fedgrab.Balancer(1); print('here'); import torch; print('too far')", PYTHONPATH=self.path)
         self.assertEqual("here", out)
         self.assertRegex(complaint[0], "ImportError: fedgrab uses the LibTorch at .*they cannot share a process")
 
@@ -432,9 +432,17 @@ class BesideTorch(unittest.TestCase):
         library = self.torch / "lib" / "libtorch_cpu.so"
         library.write_bytes(bytes(4096))
         self.fake_torch(f"import mmap; file = open({str(library)!r}, 'r+b'); mapped = mmap.mmap(file.fileno(), 4096)")
-        out, complaint = python("import torch; print('here'); import fedgrab; print('too far')", PYTHONPATH=self.path)
-        self.assertEqual("here", out)
-        self.assertRegex(complaint[0], "ImportError: fedgrab uses the LibTorch at .*they cannot share a process")
+        for first_use in ("fedgrab.Balancer(1)", "from fedgrab import run", "import fedgrab.client"):
+            out, complaint = python(f"import torch; print('here'); import fedgrab; {first_use}; print('too far')", PYTHONPATH=self.path)
+            self.assertEqual("here", out)
+            self.assertRegex(complaint[0], "ImportError: fedgrab uses the LibTorch at .*they cannot share a process")
+
+    def test_another_libtorch_beside_what_needs_none(self):
+        library = self.torch / "lib" / "libtorch_cpu.so"
+        library.write_bytes(bytes(4096))
+        self.fake_torch(f"import mmap; file = open({str(library)!r}, 'r+b'); mapped = mmap.mmap(file.fileno(), 4096)")
+        for order in ("fedgrab, torch", "torch, fedgrab"):
+            self.assertEqual(("both", []), python(f"import {order}; print('both')", PYTHONPATH=self.path))
 
     def test_the_same_libtorch(self):
         from fedgrab._libtorch import PATH
