@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from flwr.common.logger import log
 
 from .records import to_record, to_weights
-from .run_config import listed, parameters
+from .run_config import listed, parameters, privacy_of
 
 app = ClientApp()
 MEMORY = "fedgrab-memory"
@@ -63,9 +63,12 @@ def trained(content: RecordDict, context: Context) -> RecordDict:
     client = client_of(context)
     result = client.train(to_weights(content["arrays"]), int(content["config"]["server-round"]))
     context.state[MEMORY] = ConfigRecord({"bytes": client.save()})
+    # With differential privacy all sites weigh the same: neither a count nor a loss has a reason to leave.
+    private = privacy_of(context.run_config) is not None
+    metrics = {"num-examples": 1} if private else {"num-examples": result.samples, "loss": result.metrics["loss"]}
     return RecordDict({
         "arrays": to_record(result.weights),
-        "metrics": MetricRecord({"num-examples": result.samples, "loss": result.metrics["loss"]}),
+        "metrics": MetricRecord(metrics),
         "place": ConfigRecord({"number": number_of(context)}),
     })
 

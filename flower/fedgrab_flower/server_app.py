@@ -1,4 +1,4 @@
-"""The server: Flower's strategy averages, fedgrab's method does what it does beyond that. It sees weights, numbers of samples and losses."""
+"""The server: Flower's strategy averages, fedgrab's method does the rest. It sees weights, numbers of samples and losses."""
 
 from pathlib import Path
 
@@ -7,8 +7,10 @@ import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
+from .one_by_one import OneByOne
+from .privacy import require_uniform, warn_of_privacy
 from .records import to_record, to_weights
-from .run_config import listed, parameters
+from .run_config import listed, parameters, plan_of
 from .strategy import make_strategy
 
 app = ServerApp()
@@ -16,13 +18,15 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
+    wanted, plan = context.run_config, plan_of(context.run_config)
     config, classes = parameters(context), listed(context, "classes")
-    wanted = context.run_config
-    if wanted["evaluate"] not in ("server", "clients", "none"):
-        raise ValueError(f"evaluate: expected server, clients or none, got {wanted['evaluate']}")
-    evaluator = fedgrab.Evaluator(config, classes=classes) if wanted["evaluate"] == "server" else None
+    if plan.privacy:
+        require_uniform(config)
+    evaluator = fedgrab.Evaluator(config, classes=classes) if plan.evaluate == "server" else None
     shape = evaluator.shape if evaluator else tuple(int(side) for side in listed(context, "shape"))
     server = fedgrab.Server(config, classes=len(evaluator.class_names if evaluator else classes), shape=shape)
+    if plan.privacy:
+        warn_of_privacy(plan, server.weights())
     out = Path(str(wanted["out"])) if wanted["out"] else None
 
     def after_round(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
@@ -36,7 +40,7 @@ def main(grid: Grid, context: Context) -> None:
         named = {key: accuracy[key] for key in ("all", "many", "med", "few", "loss") if accuracy.get(key) is not None}
         return MetricRecord(named)
 
-    strategy = make_strategy(str(wanted["strategy"]), server, nodes=int(wanted["nodes"]), quorum=int(wanted["quorum"]),
-                             evaluate=wanted["evaluate"] == "clients")
-    strategy.start(grid, to_record(server.weights()), num_rounds=int(wanted["rounds"]), timeout=float(wanted["round-timeout"]),
-                   evaluate_fn=after_round)
+    strategy = make_strategy(str(wanted["strategy"]), str(wanted["strategy-options"]), server, plan,
+                             uniform=config.get("server.weights") == "uniform")
+    strategy.start(OneByOne(grid), to_record(server.weights()), num_rounds=plan.rounds, timeout=plan.timeout, evaluate_fn=after_round)
+    strategy.require_a_model()

@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from flwr.app import Message, Metadata
+
 APP = Path(__file__).resolve().parents[2] / "flower"
 BIN = Path(sys.executable).parent
 
@@ -31,6 +33,12 @@ def wait_for(what, condition, process=None, seconds=120):
             raise AssertionError(f"{what}: not after {seconds} s")
         time.sleep(0.05)
     return found
+
+
+def message_to(node, content):
+    """As a SuperLink delivers it."""
+    return Message(content, metadata=Metadata(run_id=1, message_id="", src_node_id=9, dst_node_id=node, reply_to_message_id="", group_id="",
+                                              created_at=time.time(), ttl=60, message_type="train", src_task_id=1, dst_task_id=None))
 
 
 class Federation:
@@ -63,9 +71,9 @@ class Federation:
             raise AssertionError(f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
-    def start(self, name, *words):
+    def start(self, name, *words, extra={}):  # noqa: B006
         with open(self.folder / f"{name}.log", "wb") as log:
-            self.processes[name] = subprocess.Popen(words, cwd=self.folder, env=self.environment, stdout=log, stderr=log,
+            self.processes[name] = subprocess.Popen(words, cwd=self.folder, env=self.environment | extra, stdout=log, stderr=log,
                                                     start_new_session=True)
 
     def log(self, name):
@@ -77,10 +85,10 @@ class Federation:
     def register(self, name):
         self.command("flwr", "supernode", "register", f"{name}.key.pub", "test")
 
-    def add_node(self, name, node_config):
-        """A SuperNode with the key of its name."""
+    def add_node(self, name, node_config, extra={}):  # noqa: B006
+        """A SuperNode with the key of its name, and with these environment variables."""
         self.start(name, "flower-supernode", "--superlink", self.address, "--root-certificates", "server.pem",
-                   "--auth-supernode-private-key", f"{name}.key", "--port", str(free_port()), "--node-config", node_config)
+                   "--auth-supernode-private-key", f"{name}.key", "--port", str(free_port()), "--node-config", node_config, extra=extra)
 
     def run(self, name, run_config):
         """`flwr run`; its log is that of `name`."""

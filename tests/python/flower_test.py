@@ -1,7 +1,6 @@
 """A real Flower deployment does what `fedgrab run` does, survives the loss of a node, and lets no stranger in."""
 
 import sys
-import time
 import unittest
 from pathlib import Path
 
@@ -12,11 +11,10 @@ sys.path += [str(TREE / "tests" / "cli"), str(TREE / "flower")]
 
 import fedgrab  # noqa: E402
 import harness  # noqa: E402
-from federation import Federation, wait_for  # noqa: E402
+from federation import Federation, message_to, wait_for  # noqa: E402
 from fedgrab_flower import client_app  # noqa: E402
 from fedgrab_flower.records import to_record  # noqa: E402
-from fedgrab_flower.strategy import make_strategy  # noqa: E402
-from flwr.app import ConfigRecord, Context, Error, Message, Metadata, MetricRecord, RecordDict  # noqa: E402
+from flwr.app import ConfigRecord, Context, RecordDict  # noqa: E402
 
 NODES = 4
 # Flower averages in float32. With some seeds training amplifies such rounding to 1e-3 within three rounds; with this one it does not.
@@ -34,12 +32,6 @@ def distance(weights, reference):
     """Relative L2 over all that travels."""
     difference = sum(float(np.sum((weights[name].astype(float) - reference[name]) ** 2)) for name in weights)
     return np.sqrt(difference / sum(float(np.sum(reference[name].astype(float) ** 2)) for name in weights))
-
-
-def message_to(node, content):
-    """As a SuperLink delivers it."""
-    return Message(content, metadata=Metadata(run_id=1, message_id="", src_node_id=9, dst_node_id=node, reply_to_message_id="", group_id="",
-                                              created_at=time.time(), ttl=60, message_type="train", src_task_id=1, dst_task_id=None))
 
 
 class Place(harness.Case):
@@ -63,6 +55,11 @@ class Place(harness.Case):
         self.assertEqual({"num-examples", "loss"}, set(reply["metrics"]))
         self.assertEqual({"number"}, set(reply["place"]))
         self.assertIn(b"sgb.positive", context.state[client_app.MEMORY]["bytes"])
+
+    def test_with_differential_privacy_neither_count_nor_loss_leaves_it(self):
+        context = self.context({"partition-id": 1, "num-partitions": NODES}, **{"dp-clip": 1.0, "dp-noise": 0.5})
+        reply = self.train(client_app.client_of(context).initial_weights(), context)
+        self.assertEqual({"num-examples": 1}, dict(reply["metrics"]))
 
     def test_it_brings_its_own_data(self):
         harness.write_image_folder(self.folder / "images", classes=("red", "green"))
@@ -95,54 +92,6 @@ class Place(harness.Case):
     def test_without_data_it_says_so(self):
         with self.assertRaisesRegex(ValueError, "knows of no data"):
             client_app.client_of(self.context({}))
-
-
-class Centre(unittest.TestCase):
-    """A strategy by itself: one place must not spoil the round of all."""
-
-    def setUp(self):
-        self.server = fedgrab.Server({"method": "fedavg"}, classes=3, shape=(3, 16, 16))
-        self.strategy = make_strategy("FedAvg", self.server, nodes=3, quorum=2, evaluate=False)
-        self.asked = [message_to(node, RecordDict()) for node in (1, 2, 3)]
-        self.strategy.asked = {1, 2, 3}
-
-    def replies(self, last=None, change=None, samples=4, loss=1.0):
-        """Of three places; the third is what is asked for."""
-        for node, asked in enumerate(self.asked, 1):
-            if node == 3 and last is not None:
-                yield Message(last, reply_to=asked)
-                continue
-            weights = {name: values + node for name, values in self.server.weights().items()}
-            if node == 3 and change:
-                change(weights)
-            spoilt = node == 3
-            yield Message(RecordDict({"arrays": to_record(weights),
-                                      "metrics": MetricRecord({"num-examples": samples if spoilt else 4, "loss": loss if spoilt else 1.0}),
-                                      "place": ConfigRecord({"number": node})}), reply_to=asked)
-
-    def test_a_bad_reply_is_left_out_and_named(self):
-        name = "conv1.weight"
-        def spoil(value):
-            return lambda weights: weights.update({name: value(weights[name])})
-
-        for say, bad in {"not finite": {"change": spoil(lambda w: w * np.nan)}, "another network": {"change": spoil(lambda w: w[:1])},
-                         "of another": {"change": lambda weights: weights.pop(name)}, "on nothing": {"samples": -5},
-                         "or a loss": {"loss": float("nan")}, "its own log": {"last": Error(code=2, reason="x")},
-                         "did not answer": {"last": Error(code=5, reason="x")}}.items():
-            first_two = next(iter(self.server.weights().values())) + 1.5
-            with self.assertLogs("flwr", "WARNING") as logged:
-                arrays, _ = self.strategy.aggregate_train(1, self.replies(**bad))
-            self.assertRegex(logged.output[0], f"node 3 .*{say}.*; going on with 2 of 3")
-            np.testing.assert_allclose(next(iter(arrays.values())).numpy(), first_two, rtol=1e-6)
-
-    def test_too_few_end_the_run(self):
-        with self.assertRaisesRegex(RuntimeError, "1 places trained, the quorum is 2"):
-            self.strategy.aggregate_train(1, list(self.replies())[:1])
-
-    def test_strategies_that_do_not_fit(self):
-        for name in ("FedXgbBagging", "QFedAvg", "Nothing"):
-            with self.assertRaisesRegex(ValueError, f"strategy: .*{name}"):
-                make_strategy(name, self.server, nodes=3, quorum=2, evaluate=False)
 
 
 class Deployment(harness.Case):
@@ -183,7 +132,7 @@ class Deployment(harness.Case):
         wait_for("round 2", lambda: (out / "round-1.npz").exists(), started)
         self.federation.kill("node3")
         log = self.finished("killed", started)
-        self.assertRegex(log, r"round [23]: node \d+ did not answer; going on with 3 of 4")
+        self.assertRegex(log, r"round [23]: node \d+ \(site 3\) did not answer; going on with 3 of 4")
         self.assertIn("[ROUND 3/3]", log)
         self.assertRegex(log, r"round 3: 3 replies")
 
