@@ -16,7 +16,7 @@ scripts/setup.sh test
 phase "$preset-configure" cmake --preset "$preset" -DFEDGRAB_CUDA=OFF
 phase "$preset-build" cmake --build --preset "$preset" --target "${programs[@]}" --parallel "$(fitting_jobs)"
 export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export LSAN_OPTIONS=suppressions=$PWD/scripts/lsan.supp TSAN_OPTIONS=suppressions=$PWD/scripts/tsan.supp:history_size=4
+export LSAN_OPTIONS=suppressions=$PWD/scripts/lsan.supp TSAN_OPTIONS=history_size=4
 export XDG_CACHE_HOME=$PWD/build/$preset/cache
 for program in "${programs[@]}"; do
   phase "$preset-$program" "build/$preset/tests/${program%_test}/$program" --gtest_filter='-*Cuda*'

@@ -6,12 +6,18 @@
 namespace fedgrab {
 namespace {
 
+/// As std::lgamma, which writes the sign into a variable that all threads share.
+double log_gamma(double x) {
+  int sign = 0;
+  return ::lgamma_r(x, &sign);
+}
+
 /// The regularised incomplete beta function I_x(α, α) for x ≤ 1/2, by Lentz's continued fraction (Numerical Recipes,
 /// 6.4).
 class SymmetricBeta {
  public:
   explicit SymmetricBeta(double alpha)
-      : alpha_(alpha), log_beta_(2 * std::lgamma(alpha) - std::lgamma(2 * alpha) + std::log(alpha)) {}
+      : alpha_(alpha), log_beta_(2 * log_gamma(alpha) - log_gamma(2 * alpha) + std::log(alpha)) {}
 
   double operator()(double x) const {
     return std::exp(alpha_ * (std::log(x) + std::log1p(-x)) - log_beta_) * fraction(x);

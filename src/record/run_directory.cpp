@@ -28,6 +28,24 @@ void check_round(const RoundRecord& record, int64_t line, const fs::path& file) 
                 "was it changed by hand?");
 }
 
+/// What is computed of several rounds needs the same of each that was evaluated.
+void check_evaluations(const std::vector<RoundRecord>& records, const fs::path& file) {
+  const RoundRecord* first = nullptr;
+  for (const auto& record : records) {
+    if (!record.accuracy) continue;
+    if (first == nullptr) first = &record;
+    if (record.accuracy->per_class.size() != first->accuracy->per_class.size())
+      throw Error(Fault::data, file.string(),
+                  fmt::format("rounds {} and {} differ in their number of classes", first->round, record.round),
+                  "was it changed by hand?");
+    if (record.validation.has_value() != first->validation.has_value())
+      throw Error(Fault::data, file.string(),
+                  fmt::format("of rounds {} and {}, one has a validation accuracy and one has none", first->round,
+                              record.round),
+                  "was it changed by hand?");
+  }
+}
+
 }  // namespace
 
 fs::path RunDirectory::checkpoint(int64_t round) const {
@@ -68,6 +86,7 @@ std::vector<RoundRecord> RunDirectory::read_metrics() const {
     }
     check_round(records.back(), static_cast<int64_t>(records.size()), metrics());
   }
+  check_evaluations(records, metrics());
   return records;
 }
 

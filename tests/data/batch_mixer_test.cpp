@@ -13,6 +13,13 @@ TEST(BetaQuantiles, OfAlphaOneAreUniform) {
   for (size_t k = 0; k < 10; ++k) EXPECT_NEAR(quantiles[k], (static_cast<double>(k) + 0.5) / 10, 1e-10);
 }
 
+/// The C library's variable is seen by every thread, and workers compute their quantiles at the same time.
+TEST(BetaQuantiles, WriteNothingThatThreadsShare) {
+  signgam = 7;
+  beta_quantiles(0.3, 10);
+  EXPECT_EQ(signgam, 7);
+}
+
 /// Beta(1/2, 1/2) is the arcsine distribution: its quantiles are sin²(πp/2).
 TEST(BetaQuantiles, OfAlphaOneHalfAreTheArcsineDistributions) {
   const auto quantiles = beta_quantiles(0.5, 1000);

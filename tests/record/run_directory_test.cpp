@@ -66,6 +66,21 @@ TEST_F(RunDirectoryTest, EachLineIsOfItsRound) {
   expect_error(Fault::data, [&] { directory_.last_round(); }, {"metrics.jsonl", "line 2 is of round 3"});
 }
 
+TEST_F(RunDirectoryTest, EveryEvaluationHasTheSameParts) {
+  const auto evaluated = [](int64_t round, std::vector<double> per_class, std::optional<Accuracy> validation) {
+    const RoundRecord record{
+        .round = round, .accuracy = Accuracy{.per_class = std::move(per_class)}, .validation = std::move(validation)};
+    return to_json(record).dump() + "\n";
+  };
+  const std::string whole = evaluated(1, {0.5, 0.25}, Accuracy()) + line(2);
+  scratch_.write("metrics.jsonl", whole + evaluated(3, {0.5}, Accuracy()));
+  expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", "rounds 1 and 3", "classes"});
+  scratch_.write("metrics.jsonl", whole + evaluated(3, {0.5, 0.75}, std::nullopt));
+  expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", "rounds 1 and 3", "validation"});
+  scratch_.write("metrics.jsonl", whole + evaluated(3, {0.5, 0.75}, Accuracy()));
+  EXPECT_EQ(directory_.read_metrics().size(), 3U);
+}
+
 TEST_F(RunDirectoryTest, RefusesFilesNestedWithoutEnd) {
   const std::string deep = "{\"x\":" + std::string(20000, '[') + std::string(20000, ']') + "}\n";
   scratch_.write("metrics.jsonl", line(1) + deep);
