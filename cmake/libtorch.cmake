@@ -1,10 +1,35 @@
 # LibTorch from CMAKE_PREFIX_PATH, else the torch of python3 unless it has the old C++ ABI, else the system's. Then one
 # precompiled header for all.
-find_package(Torch QUIET HINTS ${CMAKE_PREFIX_PATH} NO_CMAKE_SYSTEM_PATH NO_CMAKE_ENVIRONMENT_PATH NO_SYSTEM_ENVIRONMENT_PATH)
+
+# PyPI's PyTorch is a CUDA build, which insists on the CUDA compiler: without one, its CPU half is enough for all but the CUDA engine.
+function(fedgrab_cpu_half_of root result)
+  set(${result} "" PARENT_SCOPE)
+  if(FEDGRAB_CUDA STREQUAL "ON" OR NOT EXISTS ${root}/lib/libtorch_cuda.so OR NOT EXISTS ${root}/share/cmake/Torch/TorchConfig.cmake)
+    return()
+  endif()
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_NVCC_EXECUTABLE OR EXISTS "${CUDA_TOOLKIT_ROOT_DIR}/bin/nvcc" OR EXISTS "$ENV{CUDA_HOME}/bin/nvcc")
+    return()
+  endif()
+  file(STRINGS ${root}/share/cmake/Torch/TorchConfigVersion.cmake line REGEX "PACKAGE_VERSION \"")
+  string(REGEX MATCH "[0-9]+\\.[0-9]+(\\.[0-9]+)?" version "${line}")
+  configure_file(cmake/TorchConfig.cmake.in ${PROJECT_BINARY_DIR}/torch-cpu/TorchConfig.cmake @ONLY)
+  set(${result} ${PROJECT_BINARY_DIR}/torch-cpu PARENT_SCOPE)
+endfunction()
+
+set(torch_hints ${CMAKE_PREFIX_PATH})
+foreach(prefix ${CMAKE_PREFIX_PATH})
+  fedgrab_cpu_half_of(${prefix} half)
+  list(PREPEND torch_hints ${half})
+endforeach()
+find_package(Torch QUIET HINTS ${torch_hints} NO_CMAKE_PATH NO_CMAKE_SYSTEM_PATH NO_CMAKE_ENVIRONMENT_PATH NO_SYSTEM_ENVIRONMENT_PATH)
 if(NOT Torch_FOUND)
-  execute_process(COMMAND python3 -c "import torch; torch.compiled_with_cxx11_abi() and print(torch.utils.cmake_prefix_path)"
+  execute_process(COMMAND python3 -c "import torch; torch.compiled_with_cxx11_abi() and print(torch.__path__[0])"
                   OUTPUT_VARIABLE torch_of_python OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  find_package(Torch REQUIRED HINTS ${torch_of_python})
+  if(torch_of_python)
+    fedgrab_cpu_half_of(${torch_of_python} half)
+  endif()
+  find_package(Torch REQUIRED HINTS ${half} ${torch_of_python})
 endif()
 if(Torch_VERSION AND Torch_VERSION VERSION_LESS 1.13)
   message(FATAL_ERROR "LibTorch ${Torch_VERSION} is too old: 1.13 or newer is needed")

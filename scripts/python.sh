@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes build/python-venv: the Python module on the libraries of a build folder (`python.sh [build/release]`; without one it
-# compiles them itself), Flower, TensorBoard and MLflow for the tests. With nothing changed it does nothing and needs no network.
+# builds them there), Flower, TensorBoard and MLflow for the tests. With nothing changed it does nothing and needs no network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 
@@ -13,8 +13,7 @@ if [[ -e $stamp && -z $(newer) ]]; then exit 0; fi
 
 options=()
 if [[ -e $build/src/experiment/libfedgrab_experiment.a ]]; then
-  phase libraries cmake --install "$build" --prefix "$PWD/build/python-prefix"
-  options=("--config-settings=cmake.define.fedgrab_DIR=$PWD/build/python-prefix/lib/cmake/fedgrab")
+  options=("--config-settings=cmake.define.fedgrab_DIR=$(realpath "$build")")
 fi
 [[ -x $venv/bin/python ]] || phase venv python3 -m venv "$venv"
 touch "$venv/started" # what changes while this runs is newer

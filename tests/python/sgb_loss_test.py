@@ -23,8 +23,9 @@ if __name__ == "__main__":  # Debian's PyTorch belongs to Debian's Python
         sys.exit(subprocess.run(["/usr/bin/python3", "-B", *sys.argv]).returncode)
 
 import fedgrab.torch
-from fedgrab.torch import BalancedSoftmax, LogitAdjustment, SGBLoss, prior_from_weights
+from fedgrab.torch import BalancedSoftmax, BiasCalibration, LogitAdjustment, SGBLoss, prior_from_weights
 
+torch.set_num_threads(1)  # the tensors are small
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
@@ -289,6 +290,32 @@ class ClassSizes(unittest.TestCase):
         self.assertTrue(torch.equal(net(images), other(images)))
         self.assertTrue(other(images).isfinite().all())
 
+    def test_bias_calibration_finds_the_minimum(self):
+        generator = torch.Generator().manual_seed(0)
+        logits = torch.randn(600, 4, generator=generator) * 2 + torch.tensor([2.0, 0, -1, 0])
+        labels = (torch.rand(600, generator=generator) ** 2 * 3).long()  # none of class 3
+        labels[0] = 2
+        for balance in (0.0, 1.0):
+            bias = BiasCalibration(4, balance=balance).fit(logits, labels).bias.double().requires_grad_()
+            weight = torch.bincount(labels, minlength=4).clamp_min(1)[labels].double() ** -balance
+            own = (logits.double() + bias).log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1)
+            (-(own * weight).sum() / weight.sum() + 0.1 / 4 / 2 * (bias ** 2).sum()).backward()
+            assert_close(bias.grad[:3], torch.zeros(3), 0, 1e-6)
+            self.assertEqual(0, bias[3])
+            self.assertGreater(bias.abs().max(), 0.1)
+
+    def test_bias_calibration_raises_the_rare_classes(self):
+        generator = torch.Generator().manual_seed(1)
+        centres = torch.eye(3) * 1.5
+        draw = lambda counts: (lambda y: (centres[y] + torch.randn(len(y), 3, generator=generator), y))(  # noqa: E731
+            torch.repeat_interleave(torch.arange(3), torch.tensor(counts)))
+        biased = torch.tensor([3.0, 1.0, -2.0])  # what long-tailed training leaves in the logits
+        points, labels = draw([200, 60, 20])
+        fitted = BiasCalibration(3).fit(points * 1.5 + biased, labels)
+        test, truth = draw([500, 500, 500])
+        right = [((layer(test * 1.5 + biased)).argmax(1) == truth).float().mean().item() for layer in (torch.nn.Identity(), fitted)]
+        self.assertGreater(right[1], right[0] + 0.15)
+
     def test_prior_from_weights(self):
         weight = torch.diag(torch.tensor([3.0, 4.0, 1.0])).requires_grad_()
         assert_close(prior_from_weights(weight, "share"), torch.tensor([3, 4, 1]) / 8, 1e-6)
@@ -306,6 +333,8 @@ class ClassSizes(unittest.TestCase):
                               ("span_min: expected", lambda: prior_from_weights(torch.eye(3), span_min=2)),
                               ("weight: expected shape", lambda: prior_from_weights(torch.ones(3))),
                               ("counts: expected", lambda: BalancedSoftmax([-1, 2])), ("counts: expected", lambda: BalancedSoftmax([[1, 2]])),
+                              ("classes, ridge: expected", lambda: BiasCalibration(0)),
+                              ("logits, labels: expected", lambda: BiasCalibration(3).fit(torch.ones(2, 4), torch.tensor([0, 1]))),
                               ("prior: expected", lambda: LogitAdjustment([0.0, 0.0])),
                               ("prior: expected", lambda: LogitAdjustment([float("nan"), 1]))):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
@@ -315,7 +344,7 @@ class ClassSizes(unittest.TestCase):
 class Package(unittest.TestCase):
     def test_the_example_helps_the_rare_classes(self):
         done = subprocess.run([sys.executable, "-B", TREE / "python" / "examples" / "long_tail.py"], capture_output=True, text=True,
-                              check=True, env={"PYTHONPATH": str(TREE / "python")})
+                              check=True, env={"PYTHONPATH": str(TREE / "python"), "OMP_NUM_THREADS": "1"})
         rows = {line[:16].strip(): [float(word) for word in line[16:].split()] for line in done.stdout.splitlines()[1:5]}
         plain = rows.pop("cross-entropy")
         self.assertEqual({"SGBLoss", "BalancedSoftmax", "LogitAdjustment"}, rows.keys())

@@ -4,13 +4,14 @@
     loss = criterion(net(images), labels)          # the loop stays as it is
     loss.backward()
 
-`SGBLoss` is the self-adjusting gradient balancer of Fed-GraB, `BalancedSoftmax` the loss with known class counts, `LogitAdjustment`
-the correction of a trained model, and `prior_from_weights` estimates class sizes from a classifier.
+`SGBLoss` is the self-adjusting gradient balancer of Fed-GraB, `BalancedSoftmax` the loss with known class counts; `LogitAdjustment` and
+`BiasCalibration` correct a trained model, and `prior_from_weights` estimates class sizes from a classifier.
 """
 
 from .balanced_softmax import BalancedSoftmax
+from .bias_calibration import BiasCalibration
 from .logit_adjustment import LogitAdjustment
 from .prior import prior_from_weights
 from .sgb import SGBLoss
 
-__all__ = ["BalancedSoftmax", "LogitAdjustment", "SGBLoss", "prior_from_weights"]
+__all__ = ["BalancedSoftmax", "BiasCalibration", "LogitAdjustment", "SGBLoss", "prior_from_weights"]
