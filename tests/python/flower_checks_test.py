@@ -1,6 +1,7 @@
 """The server's strategy by itself: no reply of a site, however it is made, ends a run or reaches the average unchecked."""
 
 import math
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -362,6 +363,17 @@ class Strategies(Case):
             with self.assertLogs("flwr", "WARNING") as logged:
                 self.start(name, options)
             self.assertIn(say, "".join(logged.output))
+
+
+class Attacks(unittest.TestCase):
+    def test_the_table_of_attacks(self):
+        words = ["--sites", "3", "--rounds", "1", "--strategies", "FedAvg", "FedMedian", "--attacks", "none", "NaN", "huge"]
+        done = subprocess.run([sys.executable, "-B", TREE / "benchmarks" / "flower_attacks.py", *words], capture_output=True, text=True)
+        self.assertEqual(0, done.returncode, done.stderr)
+        rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in done.stdout.splitlines()[2:]]
+        self.assertEqual(["FedAvg", "FedMedian"], [row[0] for row in rows])
+        for _, _, nan, huge in rows:
+            self.assertEqual(nan, huge, "both are left out")
 
 
 class Privacy(Case):

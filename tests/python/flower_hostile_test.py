@@ -14,13 +14,13 @@ import fedgrab  # noqa: E402
 import harness  # noqa: E402
 from federation import Federation  # noqa: E402
 
-NODES, ROUNDS = 6, 5
+NODES, ROUNDS = 6, 4
 PARAMETERS = {"method.name": "fedavg", "data.per_class": 120, "data.test_per_class": 20, "train.local_epochs": 3, "longtail.factor": 1,
               "train.lr": 0.05, "partition.kind": "iid", "train.seed": 4}
-HOSTILE = {4: "text,huge,honest,replay,nan", 5: "honest,replay,nan,heavy,empty"}
+HOSTILE = {4: "honest,replay,text,huge", 5: "nan,heavy,empty,huge"}
 EXPECTED = {  # by site: what the log says of it, by round
-    4: {1: "sent a|sent .* num-examples|as str|more bytes", 2: "changed the model by", 4: "sent weights of round 3 again", 5: "not finite"},
-    5: {2: "sent weights of round 1 again", 3: "not finite", 4: "claims more samples", 5: "sent no record of arrays"},
+    4: {2: "sent weights of round 1 again", 3: "sent a num-examples that is not a number", 4: "changed the model by"},
+    5: {1: "sent weights that are not finite", 2: "claims more samples", 3: "sent no record of arrays", 4: "changed the model by"},
 }
 
 
