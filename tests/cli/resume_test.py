@@ -1,4 +1,5 @@
 """A run that is killed or interrupted at any moment and resumed ends as if nothing had happened."""
+import json
 import pathlib
 import random
 import re
@@ -88,6 +89,9 @@ class Interrupted(Case):
         self.assertEqual([f"round-{recorded:06}.safetensors"], [p.name for p in (out / "checkpoints").iterdir()])
         self.assertFalse((out / "summary.json").exists())
         self.assertEqual([], half_written(out))
+        evaluation = json.loads((out / "evaluation.json").read_text())
+        self.assertEqual(recorded, evaluation["round"])
+        self.assertTrue(evaluation["confusion"])
         return err
 
     def check(self, number):
