@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
-#include "fedgrab/report/figures.h"
 #include "fedgrab/report/page.h"
 #include "fedgrab/report/report_data.h"
 
@@ -11,27 +11,29 @@ namespace {
 
 struct ReportFlags {
   std::vector<std::filesystem::path> folders;
-  std::string out, svg;
+  std::string out = "report.html";
+  bool without_samples = false;
+  std::string svg;  // of version 0.1
 };
 
-void write_page(const std::string& file, const std::vector<Run>& runs) {
-  const std::string page = page_with(report_data(runs));
-  write_atomically(file, page);
-  fmt::print("{}: {} {}, {:.1f} MB; open it in a browser\n", file, runs.size(), runs.size() == 1 ? "run" : "runs",
-             static_cast<double>(page.size()) / 1e6);
-}
-
-void write_figures(const std::filesystem::path& folder, const std::vector<Run>& runs) {
-  make_folder(folder);
-  const auto files = figures(runs);
-  for (const auto& [name, svg] : files) write_atomically(folder / name, svg);
-  fmt::print("{}: {} figures\n", folder.string(), files.size());
+size_t images_in(const std::vector<Run>& runs) {
+  size_t count = 0;
+  for (const auto& run : runs) count += run.evaluation.samples.size();
+  return count;
 }
 
 void report(const ReportFlags& flags) {
-  const auto runs = read_runs(flags.folders);
-  if (!flags.svg.empty()) write_figures(flags.svg, runs);
-  if (flags.svg.empty() || !flags.out.empty()) write_page(flags.out.empty() ? "report.html" : flags.out, runs);
+  if (!flags.svg.empty())
+    throw Error(Fault::usage, "--svg", "was removed", "open the page: each chart of it is saved as SVG or PNG there");
+  auto runs = read_runs(flags.folders);
+  if (flags.without_samples)
+    for (auto& run : runs) run.evaluation.samples.clear();
+  const std::string page = page_with(report_data(runs));
+  write_atomically(flags.out, page);
+  const size_t images = images_in(runs);
+  fmt::print("{}: {} {}, {:.1f} MB{}; open it in a browser\n", flags.out, runs.size(),
+             runs.size() == 1 ? "run" : "runs", static_cast<double>(page.size()) / 1e6,
+             images > 0 ? fmt::format(", with {} test images (--no-samples leaves them out)", images) : "");
 }
 
 }  // namespace
@@ -40,9 +42,9 @@ void add_report(CLI::App& app) {
   auto* command = app.add_subcommand("report", "One page of charts from runs, to be opened in a browser, offline");
   auto flags = std::make_shared<ReportFlags>();
   command->add_option("dirs", flags->folders, "Run directories, or folders of them")->type_name("DIR")->required();
-  command->add_option("-o,--out", flags->out, "Where the page goes (default: report.html)")->type_name("FILE");
-  command->add_option("--svg", flags->svg, "Instead, or with -o besides: each chart as an SVG file in this folder")
-      ->type_name("DIR");
+  command->add_option("-o,--out", flags->out, "Where the page goes")->type_name("FILE")->capture_default_str();
+  command->add_flag("--no-samples", flags->without_samples, "Leave out the test images that the runs recorded");
+  command->add_option("--svg", flags->svg)->group("");  // hidden
   command->callback([flags] { report(*flags); });
 }
 

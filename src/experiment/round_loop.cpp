@@ -18,12 +18,14 @@
 #include "fedgrab/prior/prior.h"
 #include "fedgrab/record/summary.h"
 #include "run_recorder.h"
+#include "sample_images.h"
 
 namespace fedgrab {
 namespace {
 
 constexpr int64_t largest_confusion = 200;
-constexpr int64_t confusion_every = 10;  // TensorBoard itself keeps ten images
+constexpr int64_t confusion_every = 10;                    // TensorBoard itself keeps ten images
+constexpr int64_t most_sampled_logits = int64_t{1} << 26;  // of all test images: 256 MiB
 
 int64_t peak_memory() {
   rusage usage{};
@@ -76,6 +78,7 @@ class RoundLoop {
                           const std::vector<ClientReport>& reports) const;
   void evaluate(RoundRecord& record, const State& model);
   void check_agreement(const State& model) const;
+  bool samples_wanted() const;
   void write(const RoundRecord& record);
   bool out_of_patience() const;
   void save();
@@ -93,7 +96,8 @@ class RoundLoop {
   Checkpoint state_;
   RunRecorder recorder_;  // its lock outlives the clients' files
   CheckpointStore checkpoints_;
-  std::vector<std::vector<int64_t>> confusion_;  // of the round just evaluated, where it is to be shown
+  LastEvaluation evaluation_;          // its samples are filled in when it is written
+  std::vector<SampleChoice> samples_;  // of the same round
 };
 
 RoundLoop::RoundLoop(const Config& config, const RunOptions& options, Communicator& ranks)
@@ -242,18 +246,26 @@ void RoundLoop::record_diagnostics(RoundRecord& record, const RoundContext& cont
 
 void RoundLoop::evaluate(RoundRecord& record, const State& model) {
   const auto& [data, samples, validation, counts, groups] = run_.prepared;
-  const auto test = engine_->predict(model, data.test);
+  const auto test = engine_->predict(model, data.test, samples_wanted());
   record.accuracy = score(test.classes, data.test.labels, groups, data.classes());
   record.test_loss = test.loss();
   if (!std::isfinite(test.loss()) && ranks_.first())
     warn(fmt::format("round {}: predictions on the test images contain NaN", record.round));
-  const bool shown = record.round % confusion_every == 0 || record.round == settings_.train.rounds;
-  confusion_.clear();
-  if (recorder_.writes() && settings_.record.tensorboard && shown && data.classes() <= largest_confusion)
-    confusion_ = confusion_matrix(test.classes, data.test.labels, data.classes());
-  if (validation.count() == 0) return;
-  const auto held = engine_->predict(model, validation);
-  record.validation = score(held.classes, validation.labels, groups, data.classes());
+  if (validation.count() > 0) {
+    const auto held = engine_->predict(model, validation);
+    record.validation = score(held.classes, validation.labels, groups, data.classes());
+  }
+  if (!recorder_.writes()) return;
+  evaluation_ = {.round = record.round};
+  if (data.classes() <= largest_confusion)
+    evaluation_.confusion = confusion_matrix(test.classes, data.test.labels, data.classes());
+  if (samples_wanted()) samples_ = choose_samples(test, data.test, settings_.record.samples);
+}
+
+/// The same on every rank, as they predict together.
+bool RoundLoop::samples_wanted() const {
+  const auto& data = run_.prepared.data;
+  return settings_.record.samples > 0 && data.test.count() * data.classes() <= most_sampled_logits;
 }
 
 /// Every rank computes the server's step for itself. On other processors, or with another LibTorch, the bits could
@@ -268,7 +280,8 @@ void RoundLoop::check_agreement(const State& model) const {
 }
 
 void RoundLoop::write(const RoundRecord& record) {
-  recorder_.append(record, confusion_);
+  const bool shown = record.accuracy && (record.round % confusion_every == 0 || record.round == settings_.train.rounds);
+  recorder_.append(record, shown ? evaluation_.confusion : std::vector<std::vector<int64_t>>());
   if (!record.validation) return;
   if (summarise(recorder_.records(), settings_.eval.criterion).best_round != record.round) return;
   const State model = deployed();
@@ -285,6 +298,10 @@ bool RoundLoop::out_of_patience() const {
 }
 
 void RoundLoop::save() {
+  evaluation_.samples = sample_images(samples_, run_.prepared.data.test);
+  ranks_.collective([&] {
+    if (evaluation_.round > 0) recorder_.save_evaluation(evaluation_);
+  });
   const State model = deployed();
   checkpoints_.save(state_, card(model), model);
 }

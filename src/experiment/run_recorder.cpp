@@ -59,6 +59,7 @@ void RunRecorder::start(const Config& config, const Preparation& prepared, const
   write_atomically(directory_.classes(), to_json(population_of(prepared, partition)).dump() + "\n");
   write_atomically(directory_.config(), "# " + program_text() + "\n\n" + config.to_toml());
   fs::remove(directory_.summary());
+  if (!resumed) remove_last_evaluation(directory_);
   if (!config.read<RecordParams>("record").tensorboard) return;
   tensorboard_ =
       std::make_unique<TensorBoardWriter>(directory_.root, resumed ? std::optional(round + 1) : std::nullopt);
@@ -69,6 +70,10 @@ void RunRecorder::append(const RoundRecord& record, const std::vector<std::vecto
   if (metrics_) metrics_->append(to_json(record).dump());
   records_.push_back(record);
   if (tensorboard_) write_events(*tensorboard_, record, class_names_, confusion);
+}
+
+void RunRecorder::save_evaluation(const LastEvaluation& evaluation) const {
+  if (writes_) write_last_evaluation(directory_, evaluation);
 }
 
 void RunRecorder::save_best(const ModelCard& card, const State& deployed) const {

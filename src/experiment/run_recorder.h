@@ -8,6 +8,7 @@
 #include "fedgrab/core/file.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/preparation.h"
+#include "fedgrab/record/last_evaluation.h"
 #include "fedgrab/record/run_directory.h"
 #include "fedgrab/record/tensorboard.h"
 
@@ -25,6 +26,7 @@ class RunRecorder {
   void start(const Config& config, const Preparation& prepared, const Partition& partition, int64_t round,
              bool resumed);
   void append(const RoundRecord& record, const std::vector<std::vector<int64_t>>& confusion);
+  void save_evaluation(const LastEvaluation& evaluation) const;
   void save_best(const ModelCard& card, const State& deployed) const;
   void finish(const ModelCard& card, const State& deployed, const Summary& summary) const;
 

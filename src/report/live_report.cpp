@@ -15,8 +15,9 @@ constexpr int fast_compression = 1;  // the data changes every second or so
 std::string look_of(const NamedDirectory& run) {
   std::string text =
       fmt::format("{}\n{}\n{}", run.name, run.directory.root.string(), static_cast<int>(state_of(run.directory)));
-  for (const auto& file :
-       {run.directory.config(), run.directory.metrics(), run.directory.classes(), run.directory.summary()}) {
+  const auto& directory = run.directory;
+  for (const auto& file : {directory.config(), directory.metrics(), directory.classes(), directory.summary(),
+                           evaluation_file(directory), samples_file(directory)}) {
     std::error_code missing;
     const auto time = fs::last_write_time(file, missing);
     text += missing ? "\n-" : fmt::format("\n{} {}", time.time_since_epoch().count(), fs::file_size(file, missing));

@@ -158,6 +158,13 @@ Json scores(const Accuracy& a) {
   return {{"all", a.all}, {"many", whole(a.many)}, {"med", whole(a.med)}, {"few", whole(a.few)}, {"f1", a.f1}};
 }
 
+Json samples(const LastEvaluation& evaluation) {
+  Json images = Json::array();
+  for (const auto& [truth, answer, confidence, png] : evaluation.samples)
+    images.push_back({{"truth", truth}, {"answer", answer}, {"confidence", rounded(confidence)}, {"png", png}});
+  return {{"round", evaluation.round}, {"images", images}};
+}
+
 const char* name_of(RunState state) {
   switch (state) {
     case RunState::waiting: return "waiting";
@@ -175,7 +182,10 @@ Json run_data(const Run& run, size_t points) {
   json["config"] = run.config;
   if (run.population) json["classes"] = classes(*run.population);
   if (run.population && !run.population->clients.empty()) json["clients"] = clients(*run.population);
-  if (!run.confusion.empty()) json["confusion"] = run.confusion;
+  const auto& evaluation = run.evaluation;
+  if (!evaluation.confusion.empty())
+    json["confusion"] = {{"round", evaluation.round}, {"counts", evaluation.confusion}};
+  if (!evaluation.samples.empty()) json["samples"] = samples(evaluation);
   if (run.records.empty()) return json;
   json["curves"] = curves(run);
   json["cost"] = cost(run);

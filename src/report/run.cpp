@@ -75,7 +75,8 @@ void collect(const fs::path& folder, const std::string& name, int depth, std::ve
 
 /// A link to a pipe or a device would never end.
 void check_files(const RunDirectory& directory) {
-  for (const auto& file : {directory.config(), directory.metrics(), directory.classes(), directory.summary()})
+  for (const auto& file : {directory.config(), directory.metrics(), directory.classes(), directory.summary(),
+                           evaluation_file(directory), samples_file(directory)})
     if (fs::exists(file) && !fs::is_regular_file(file)) throw Error(Fault::data, file.string(), "is not a file");
 }
 
@@ -118,6 +119,20 @@ void check_records(const Run& run, const fs::path& file) {
   }
 }
 
+void check_evaluation(const Run& run, const RunDirectory& directory) {
+  const auto& [round, confusion, samples] = run.evaluation;
+  const size_t classes = run.population ? run.population->class_names.size() : confusion.size();
+  const auto known = [classes](int64_t c) { return c >= 0 && c < static_cast<int64_t>(classes); };
+  expect(confusion.empty() ||
+             (confusion.size() == classes &&
+              std::all_of(confusion.begin(), confusion.end(), [&](const auto& row) { return row.size() == classes; })),
+         run.state == RunState::finished ? directory.summary() : evaluation_file(directory),
+         "its confusion matrix has another number of classes than classes.json");
+  expect(std::all_of(samples.begin(), samples.end(),
+                     [&](const SampleImage& sample) { return known(sample.truth) && known(sample.answer); }),
+         samples_file(directory), "an image is of a class that does not exist");
+}
+
 int64_t rounds_wanted(const Run& run, const fs::path& file) {
   const auto found = run.config.find("train.rounds");
   if (found == run.config.end()) return 0;
@@ -145,14 +160,15 @@ Run read_checked(const NamedDirectory& named) {
   check_records(run, directory.metrics());
   if (std::any_of(run.records.begin(), run.records.end(), [](const RoundRecord& r) { return r.accuracy.has_value(); }))
     run.summary = summarise(run.records, criterion_of(run.config));
-  if (run.state != RunState::finished) return run;
+  run.evaluation = read_last_evaluation(directory);
+  if (run.state != RunState::finished) {
+    check_evaluation(run, directory);
+    return run;
+  }
   const Json summary = directory.read_summary();
-  run.confusion = summary.value("confusion", run.confusion);
-  const size_t classes = run.population ? run.population->class_names.size() : run.confusion.size();
-  expect(run.confusion.empty() ||
-             (run.confusion.size() == classes && std::all_of(run.confusion.begin(), run.confusion.end(),
-                                                             [&](const auto& row) { return row.size() == classes; })),
-         directory.summary(), "its confusion matrix has another number of classes than classes.json");
+  run.evaluation.confusion = summary.value("confusion", run.evaluation.confusion);
+  if (summary.contains("confusion")) run.evaluation.round = run.rounds;
+  check_evaluation(run, directory);
   if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = summary["peak_memory_bytes"].get<int64_t>();
   return run;
 }

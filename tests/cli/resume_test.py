@@ -1,4 +1,5 @@
 """A run that is interrupted and resumed ends as if nothing had happened. tests/kill kills it."""
+import json
 import pathlib
 import re
 import shlex
@@ -32,6 +33,9 @@ class Interrupted(Case):
         self.assertEqual([f"round-{recorded:06}.safetensors"], [p.name for p in (out / "checkpoints").iterdir()])
         self.assertFalse((out / "summary.json").exists())
         self.assertEqual([], half_written(out))
+        evaluation = json.loads((out / "evaluation.json").read_text())
+        self.assertEqual(recorded, evaluation["round"])
+        self.assertTrue(evaluation["confusion"])
         return err
 
     def check(self, number):

@@ -16,6 +16,7 @@
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/experiment/checkpoint.h"
+#include "fedgrab/record/last_evaluation.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::round_loop_test {
@@ -55,6 +56,8 @@ void expect_same_run(const RunDirectory& a, const RunDirectory& b) {
   EXPECT_EQ(metrics_text(a), metrics_text(b));
   EXPECT_EQ(read_text(a.partition()), read_text(b.partition()));
   EXPECT_EQ(without_times(a.read_summary()).dump(), without_times(b.read_summary()).dump());
+  EXPECT_EQ(read_text(evaluation_file(a)), read_text(evaluation_file(b)));
+  EXPECT_EQ(read_text(samples_file(a)), read_text(samples_file(b)));
   EXPECT_TRUE(torch::equal(load_model(a.root).state.flat, load_model(b.root).state.flat));
 }
 
@@ -252,6 +255,22 @@ TEST_F(RoundLoopTest, RecordsWhatTheRoundsDid) {
   EXPECT_GT(summary.peak_memory_bytes, 1 << 20);
   EXPECT_FALSE(summary.best_by_validation);
   EXPECT_FALSE(fs::exists(directory("run").root / "best.safetensors"));
+}
+
+TEST_F(RoundLoopTest, ShowsTestImagesOfTheLastEvaluation) {
+  const Summary summary = run("run", small_config({{"record.samples", "3"}}));
+  const auto shown = read_last_evaluation(directory("run"));
+  EXPECT_EQ(shown.round, 4);
+  EXPECT_EQ(shown.confusion, summary.confusion);
+  ASSERT_EQ(shown.samples.size(), 3U);
+  for (const auto& sample : shown.samples) {
+    EXPECT_NE(sample.truth, sample.answer) << "there are mistakes enough";
+    EXPECT_GT(shown.confusion.at(static_cast<size_t>(sample.truth)).at(static_cast<size_t>(sample.answer)), 0);
+  }
+  EXPECT_GE(shown.samples.front().confidence, shown.samples.back().confidence);
+  run("none", small_config({{"record.samples", "0"}}));
+  EXPECT_FALSE(fs::exists(samples_file(directory("none"))));
+  EXPECT_TRUE(fs::exists(evaluation_file(directory("none"))));
 }
 
 TEST_F(RoundLoopTest, EvaluatesEveryFewRoundsAndTheLast) {

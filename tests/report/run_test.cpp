@@ -8,11 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <sstream>
-
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
-#include "fedgrab/report/figures.h"
 #include "fedgrab/report/report_data.h"
 #include "fedgrab/report/run_table.h"
 #include "tests/data/scratch_folder.h"
@@ -195,56 +192,41 @@ TEST_F(Runs, AsNumbersHaveTheirDeviationBesideThem) {
             "m,0.50000,0.00000,0.90000,0.00000,0.50000,0.00000,0.10000,0.00000,2\n");
 }
 
-TEST_F(Runs, HaveFiguresUnderNamesOfTheirOwn) {
-  const std::string classes =
-      R"({"class_names":["x","y"],"class_counts":[9,1],"groups":{"many":[0],"med":[],"few":[1]},"clients":[[[0,1]]]})";
-  for (const char* name : {"a b", "a-b", "\xff\xfe"}) {
-    write(name, "", one_round);
-    write_atomically(root_ / name / "classes.json", classes);
+const std::string two_classes =
+    R"({"class_names":["x","y"],"class_counts":[9,1],"groups":{"many":[0],"med":[],"few":[1]},"clients":[]})";
+const std::string shown = R"({"round":1,"samples":[{"truth":0,"answer":1,"confidence":0.75,"png":"Zm8="}]})";
+
+TEST_F(Runs, ThatAreInterruptedHaveTheConfusionMatrixOfTheirLastCheckpoint) {
+  write("a", "[train]\nrounds = 3\n", one_round);
+  write_atomically(root_ / "a/classes.json", two_classes);
+  write_atomically(root_ / "a/evaluation.json", R"({"round":1,"confusion":[[3,1],[0,2]]})");
+  write_atomically(root_ / "a/samples.json", shown);
+  const Json run = report_data(read_runs({root_}))["runs"][0];
+  EXPECT_EQ(run["state"], "stopped");
+  EXPECT_EQ(run["confusion"]["round"], 1);
+  EXPECT_EQ(run["confusion"]["counts"], (Json{{3, 1}, {0, 2}}));
+  EXPECT_EQ(run["samples"]["images"][0]["answer"], 1);
+  EXPECT_EQ(run["samples"]["images"][0]["png"], "Zm8=");
+}
+
+TEST_F(Runs, ThatHaveEndedHaveTheConfusionMatrixOfTheirSummary) {
+  write("a", "", one_round);
+  write_atomically(root_ / "a/classes.json", two_classes);
+  write_atomically(root_ / "a/evaluation.json", R"({"round":1,"confusion":[[0,4],[2,0]]})");
+  write_atomically(root_ / "a/summary.json", R"({"confusion":[[3,1],[0,2]]})");
+  EXPECT_EQ(report_data(read_runs({root_}))["runs"][0]["confusion"]["counts"], (Json{{3, 1}, {0, 2}}));
+}
+
+TEST_F(Runs, WhoseImagesAreOfNoClassAreNoRuns) {
+  write("a", "", one_round);
+  write_atomically(root_ / "a/classes.json", two_classes);
+  for (const char* what : {R"("truth":2)", R"("answer":-1)", R"("png":"\u0022 onerror=")"}) {
+    std::string changed = shown;
+    const std::string key = std::string(what).substr(0, std::string(what).find(':'));
+    const auto start = changed.find(key), end = changed.find_first_of(",}", start);
+    write_atomically(root_ / "a/samples.json", changed.replace(start, end - start, what));
+    EXPECT_THROW(read_runs({root_ / "a"}), Error) << what;
   }
-  const auto files = figures(read_runs({root_}));
-  EXPECT_TRUE(files.contains("clients-a-b.svg") && files.contains("clients-a-b-2.svg"));
-  for (const auto& [name, svg] : files) EXPECT_EQ(svg.find('\xff'), std::string::npos) << name;
-}
-
-TEST_F(Runs, HaveOneLineAnExperimentInFigures) {
-  write_ended("a", settings(1, "lr = 0.1\n"), one_round);
-  write_ended("b", settings(2, "lr = 0.1\n"), better_round);
-  write_ended("c", settings(1, "lr = 0.2\n"), one_round);
-  const auto files = figures(read_runs({root_}));
-  const std::string& svg = files.at("accuracy.svg");
-  EXPECT_NE(svg.find(">m, train.lr 0.1</text>"), std::string::npos);
-  EXPECT_EQ(svg.find(">a</text>"), std::string::npos);
-  EXPECT_FALSE(files.contains("rounds_to_target.svg")) << "none reaches it";
-}
-
-/// "M10.0 20.0V30.0" of the whiskers, by the x they stand at.
-std::vector<double> whiskers(const std::string& svg) {
-  const auto start = svg.find("<path stroke=\"#333\" d=\"") + 23;
-  std::istringstream path(svg.substr(start, svg.find('"', start) - start));
-  std::vector<double> places;
-  for (std::string piece; std::getline(path, piece, 'M');)
-    if (!piece.empty()) places.push_back(std::stod(piece));
-  return places;
-}
-
-TEST_F(Runs, InFiguresTheEndedOnesCount) {
-  const auto took = [](double seconds) {
-    return fmt::format(R"({{"round":1,"acc":{{"all":0.5}},"loss":1,"seconds":2,"phase_seconds":{{"train":{}}}}})",
-                       seconds) +
-           "\n";
-  };
-  write_ended("a", settings(1, "lr = 0.1\n"), took(1));
-  write_ended("b", settings(1, "lr = 0.2\n"), took(1));
-  write_ended("c", settings(2, "lr = 0.2\n"), took(3));
-  write("d", settings(3, "lr = 0.2\n"), took(700));
-  write("e", settings(4, "lr = 0.2\n"));
-  const auto files = figures(read_runs({root_}));
-  const std::string& svg = files.at("phases.svg");
-  ASSERT_EQ(whiskers(svg).size(), 1U);
-  EXPECT_GT(whiskers(svg).front(), 640.0 / 2) << "on the bar of the second experiment, which was repeated";
-  EXPECT_EQ(svg.find(">700<"), std::string::npos);
-  EXPECT_NE(files.at("accuracy.svg").find("<circle"), std::string::npos);
 }
 
 TEST_F(Runs, OfMethodsThatRanForOtherRoundsAreToldApart) {

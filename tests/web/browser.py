@@ -101,6 +101,23 @@ class Page:
           scrollTo(0, 0); await next();
         })()""")
 
+    def drag(self, element, start, end):
+        """Presses the mouse in an element, given in JavaScript, and moves it; both places are shares of its width and height."""
+        self.call("Page.bringToFront")
+        left, top, width, height = self.run(f"""(() => {{
+          const element = {element};
+          element.scrollIntoView({{ block: 'center', behavior: 'instant' }});
+          const box = element.getBoundingClientRect();
+          return [box.left, box.top, box.width, box.height];
+        }})()""")
+        for kind, held, share in (("mouseMoved", 0, 0), ("mousePressed", 1, 0), ("mouseMoved", 1, 0.3), ("mouseMoved", 1, 0.6), ("mouseMoved", 1, 1), ("mouseReleased", 0, 1)):
+            x, y = (a + share * (b - a) for a, b in zip(start, end))
+            self.call("Input.dispatchMouseEvent", type=kind, x=left + x * width, y=top + y * height, buttons=held, clickCount=1,
+                      button="none" if kind == "mouseMoved" and not held else "left")
+
+    def save_downloads_in(self, folder):
+        self._browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+
     def complaints(self):
         """Console errors, exceptions, and whatever it asked of a network."""
         own = [event for event in self._browser.events if event.get("sessionId") == self._session]

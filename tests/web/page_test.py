@@ -4,12 +4,14 @@ import os
 import pathlib
 import re
 import sys
+import time
 import unittest
+from xml.etree import ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "cli"))
 
-from browser import PROGRAM, Browser, Page
+from browser import PATIENCE, PROGRAM, Browser, Page
 from harness import Case, new_folder, train
 from runs import write_run
 
@@ -17,13 +19,15 @@ SCREENSHOTS = pathlib.Path(os.environ.get("SCREENSHOTS") or "screenshots")
 HOSTILE = ["</script><script>window.pwned = 1</script>", '"><img src=x onerror="window.pwned=1">', "שלום <b>עולם</b>", "it's \"quoted\" & {a|b}"]
 COLUMN = "[...document.querySelectorAll('#summary tbody tr')].map((row) => row.cells[{}].textContent)"
 # Pixels that differ from the corner of their chart.
-INK = """[...document.querySelectorAll('figure:not([hidden])')].map((figure) => [...figure.querySelectorAll('canvas')].reduce((ink, canvas) => {
+INK = """[...document.querySelectorAll('figure:not([hidden]):has(.chart)')].map((figure) => [...figure.querySelectorAll('canvas')].reduce((ink, canvas) => {
   const all = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
   return ink + all.reduce((count, pixel) => count + (pixel !== all[0]), 0);
 }, 0))"""
 NOTES = """Object.fromEntries([...document.querySelectorAll('figure:not([hidden])')].map((figure) =>
   [figure.querySelector('h3').textContent, figure.querySelector('.note').textContent]))"""
-TITLES = "[...document.querySelectorAll('figure:not([hidden]) h3')].map((title) => title.textContent)"
+TITLES = "[...document.querySelectorAll('figure:not([hidden]):has(.chart) h3')].map((title) => title.textContent)"
+
+FIGURE = "[...document.querySelectorAll('figure')].find((figure) => figure.querySelector('h3').textContent === '{}')"
 
 
 @unittest.skipIf(PROGRAM is None, "there is no Chromium here (Debian: chromium)")
@@ -34,9 +38,9 @@ class InABrowser(Case):
         cls.addClassCleanup(cls.browser.close)
         cls.runs = new_folder(cls)
 
-    def open(self, *runs, alter=None, **looks):
+    def open(self, *runs, alter=None, flags=(), **looks):
         """`alter` makes of the report's runs what the program would not let through."""
-        self.fedgrab("report", *runs, "-o", self.folder / "report.html", folder=self.runs)
+        self.fedgrab("report", *runs, "-o", self.folder / "report.html", *flags, folder=self.runs)
         if alter:
             before, data, after = re.split(r'(?<=type="application/json">)(.*?)(?=</script>)', (self.folder / "report.html").read_text(), maxsplit=1)
             data = json.loads(data)
@@ -49,6 +53,28 @@ class InABrowser(Case):
 
     def enter(self, page, box, text):
         page.run(f"{{ const box = document.querySelector({json.dumps(box)}); box.value = {json.dumps(text)}; box.dispatchEvent(new Event('input')); }}")
+
+    def press(self, page, button, title=None):
+        """A button of the card with that title, or of the page."""
+        within = f"{FIGURE.format(title)}" if title else "document"
+        page.run(f"[...{within}.querySelectorAll('button')].find((each) => each.textContent === '{button}').click()")
+
+    def saved(self, page, press, count=1):
+        """What the page lets its reader download, once it has arrived."""
+        folder = new_folder(type(self))
+        page.save_downloads_in(folder)
+        press()
+        end = time.monotonic() + PATIENCE
+        complete = lambda: [path for path in folder.iterdir() if path.suffix in (".svg", ".png")]
+        while len(complete()) < count:
+            self.assertLess(time.monotonic(), end, list(folder.iterdir()))
+            time.sleep(0.05)
+        return {path.name: path.read_bytes() for path in complete()}
+
+    def texts(self, page, title):
+        """The texts in the chart with that title, as its SVG has them."""
+        ((_, svg),) = self.saved(page, lambda: self.press(page, "SVG", title)).items()
+        return [text.text for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
     def assert_clean(self, page):
         self.assertEqual([], page.complaints())
@@ -113,6 +139,116 @@ class OneRun(InABrowser):
     def test_which_classes_are_few(self):
         page = self.open(write_run(self.folder / "run", classes=60))
         self.assertRegex(page.run("document.querySelector('#classes').innerText"), r"Many: class 0, .* and 8 more · Med: class 20, .* · Few: class 40, class 41, .* and 8 more\n")
+
+
+    def test_a_chart_is_zoomed_by_dragging_and_reset(self):
+        page = self.open(write_run(self.folder / "run", rounds=200))
+        for title in ("Accuracy by round", "Confusion matrix", "Accuracy of a class against its size"):
+            picture = f"{FIGURE.format(title)}.querySelector('canvas').toDataURL()"
+            reset = f"[...{FIGURE.format(title)}.querySelectorAll('button')].find((each) => each.textContent === 'Reset zoom').hidden"
+            self.assertTrue(page.run(reset))
+            page.run(f"{FIGURE.format(title)}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+            whole = page.run(picture)
+            page.drag(f"{FIGURE.format(title)}.querySelector('.chart')", (0.5, 0.3), (0.8, 0.6))
+            page.wait_for(f"!{reset}")
+            self.assertNotEqual(whole, page.run(picture), title)
+            self.press(page, "Reset zoom", title)
+            page.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+            page.wait_for(f"{picture} === {json.dumps(whole)}")
+        self.assert_clean(page)
+
+    def test_axes_fit_the_data(self):
+        def alter(run):
+            run["curves"]["all"] = [0.71 + 0.001 * (i % 30) for i in range(len(run["curves"]["all"]))]
+            for group in ("many", "med", "few"):
+                del run["curves"][group]
+        texts = self.texts(self.open(write_run(self.folder / "run"), alter=alter), "Accuracy by round")
+        numbers = [float(text) for text in texts if re.fullmatch(r"0\.\d+|0|1", text)]
+        self.assertGreater(min(numbers), 0.7, texts)
+        self.assertLess(max(number for number in numbers if number != 1), 0.76, "1 is the first round")
+        self.assertIn("0.739", texts, "the best value")
+
+    def test_charts_are_saved_as_files(self):
+        page = self.open(write_run(self.folder / "run"), dark=True)
+        texts = self.texts(page, "Accuracy by round")
+        self.assertLessEqual({"Accuracy by round: run", "All", "Many", "Med", "Few", "accuracy", "round"}, set(texts))
+        ((name, png),) = self.saved(page, lambda: self.press(page, "PNG", "Confusion matrix")).items()
+        self.assertEqual(("Confusion-matrix-run.png", b"\x89PNG\r\n\x1a\n"), (name, png[:8]))
+        self.assertEqual("dark", page.run("document.documentElement.dataset.theme"))
+        charts = page.run("document.querySelectorAll('figure:not([hidden]) .chart').length")
+        saved = self.saved(page, lambda: page.run("document.querySelector('#save').click()"), charts)
+        self.assertEqual(charts, len(saved), "each under a name of its own")
+        for name, svg in saved.items():
+            self.assertEqual("{http://www.w3.org/2000/svg}svg", ElementTree.fromstring(svg).tag, name)
+        self.assert_clean(page)
+
+    def test_names_with_a_common_beginning_are_told_apart(self):
+        names = [f"dermatoscopic_finding_of_the_{part}" for part in ("nose", "cheek", "chin", "brow", "ear", "neck", "lip", "scalp", "temple", "lid")]
+        page = self.open(write_run(self.folder / "run", names=names))
+        texts = self.texts(page, "Confusion matrix")
+        for part in ("nose", "cheek", "temple"):
+            self.assertEqual(2, texts.count(f"…{part}"), texts)
+
+    def test_121_classes(self):
+        words = ("superficial", "deep", "left", "right", "upper", "lower", "anterior", "posterior", "benign", "malignant", "atypical")
+        page = self.open(write_run(self.folder / "run", rounds=120, names=[f"dermatoscopic_finding_{a}_{b}" for a in words for b in words], samples=24))
+        page.screenshot(SCREENSHOTS / "classes.png")
+        self.assertGreater(min(page.run(INK)), 300)
+        self.assert_clean(page)
+
+    def test_the_confusion_matrix_and_images_of_an_interrupted_run(self):
+        write_run(self.folder / "cut", rounds=26, wanted=50, finished=False, samples=8)
+        page = self.open(self.folder / "cut")
+        self.assertIn("in round 26", page.run(NOTES)["Confusion matrix"])
+        confident = page.run("[...document.querySelectorAll('.samples .wrong')].map((item) => Number(item.textContent.match(/confidence ([0-9.]+)/)[1]))")
+        self.assertEqual(sorted(confident, reverse=True), confident)
+        self.assertGreater(len(confident), 1)
+        self.assertEqual(8, page.run("[...document.querySelectorAll('.samples img')].filter((image) => image.naturalWidth === 32).length"))
+        self.assert_clean(page)
+        page = self.open(self.folder / "cut", flags=["--no-samples"])
+        self.assertEqual(0, page.run("document.querySelectorAll('img').length"))
+        self.assertNotIn("iVBOR", (self.folder / "report.html").read_text(), "no PNG in the file")
+
+
+class FiveSeeds(InABrowser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for seed in range(1, 6):
+            write_run(cls.runs / "five" / f"skin-lesions-of-four-clinics-fedgrab-seed{seed}", rounds=500 if seed != 3 else 262, wanted=500, finished=seed != 3, seed=seed, noise=0.12, samples=4)
+
+    def test_noise_is_smoothed_for_all_charts_at_once(self):
+        page = self.open("five")
+        page.screenshot(SCREENSHOTS / "five-seeds.png")
+        picture = f"{FIGURE.format('Few: accuracy by round')}.querySelector('canvas').toDataURL()"
+        recorded = page.run(picture)
+        self.enter(page, "#smoothing", "0.9")
+        page.draw_everything()
+        self.assertNotEqual(recorded, page.run(picture))
+        self.assertIn("Smoothed; faint: as recorded.", page.run(NOTES)["Test loss"])
+        page.screenshot(SCREENSHOTS / "five-seeds-smoothed.png")
+        self.enter(page, "#smoothing", "0")
+        page.draw_everything()
+        self.assertEqual(recorded, page.run(picture))
+        self.assert_clean(page)
+
+    def test_a_run_that_ended_early_is_marked(self):
+        page = self.open("five")
+        note = "skin-lesions-of-four-clinics-fedgrab-seed3 has 262 of 500 rounds."
+        self.assertIn(f"over seeds (4), those that have ended. {note}", page.run(NOTES)["Macro F1"])
+        page.run("document.querySelector('#seeds').click()")
+        page.draw_everything()
+        self.assertEqual(["262/500"], page.run("[...document.querySelectorAll('#summary .short')].map((cell) => cell.textContent)"))
+        self.assertEqual("only 262 of 500 rounds", page.run("document.querySelector('#summary .short').title"))
+        self.assertIn("262 of 500 rounds", self.texts(page, "All: accuracy by round"))
+        self.assertEqual(["…seed1", "…seed2", "…seed3", "…seed4", "…seed5"], page.run("[...document.querySelectorAll('.chip .label')].map((label) => label.textContent)"))
+
+    def test_the_best_of_several_runs_is_marked(self):
+        page = self.open("five")
+        page.run("document.querySelector('#seeds').click()")
+        few = [float(text) for text in page.run(COLUMN.format(7))]
+        best = page.run("[...document.querySelectorAll('#summary tbody tr')].findIndex((row) => row.cells[7].classList.contains('best'))")
+        self.assertEqual(max(few), few[best])
 
 
 class ManyRuns(InABrowser):
@@ -215,7 +351,7 @@ class Damaged(InABrowser):
 
     def test_a_card_that_cannot_be_drawn_stops_no_other(self):
         def alter(good, odd):
-            del odd["confusion"][3:]
+            del odd["confusion"]["counts"][3:]
             del odd["diagnostics"]["delta"]["mean"][3:]
         page = self.open("x", alter=alter)
         self.assertEqual({"Confusion matrix", "Balancer of a class over time", "Balancer of all classes over time"}, self.failures(page))

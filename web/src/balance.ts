@@ -1,8 +1,10 @@
 /** Δ and β of the gradient balancer per class over time, and the prior it works with. */
-import { by_size, class_choice, heat_map } from "./classes";
+import { by_size, class_choice, heat_map, name_axis } from "./classes";
 import { chart_card, Choice, thinned, type Drawing } from "./chart";
 import { short } from "./format";
-import { banded, line, type Point } from "./lines";
+import { distinct } from "./labels";
+import { limits } from "./limits";
+import { banded, line, round_axis, type Point } from "./lines";
 import { dashed_look } from "./palette";
 import type { Diagnostic, Run } from "./report";
 import { is_dark } from "./theme";
@@ -37,15 +39,17 @@ function curves(measure: string, choice: string): Drawing | null {
     return values.std ? banded(name, mean, round.map((_, t) => values.std![t]![c]!), dashed_look(i, is_dark())) : [line(name, mean, dashed_look(i, is_dark()))];
   });
   const names = chosen.map((c) => run.classes!.names[c]!);
+  const labels = distinct(names, 28);
   return {
     option: {
-      legend: { data: names },
+      legend: { data: names, formatter: (name: string) => labels[names.indexOf(name)] ?? name },
       grid: { top: 36 },
       tooltip: { trigger: "axis", valueFormatter: (value) => short(Number(value)) },
-      xAxis: { type: "value", name: "round", minInterval: 1, min: "dataMin", max: "dataMax" },
+      xAxis: round_axis("dataMax", "dataMin"),
       yAxis: { type: "value", name: titles[measure as Diagnostic], scale: true },
       series,
     },
+    of: run.name,
     note: `${values.std ? "Mean ± deviation over clients. " : ""}${thinned(every)}`,
     height: 340,
   };
@@ -65,6 +69,7 @@ function map(measure: string): Drawing | null {
       columns: round.map(String), rows: order.map((c) => run.classes!.names[c]!), cells, column_label: "round", row_label: "class", value_label: "mean",
       range: signed ? [-reach, reach] : [0, reach], ...(signed ? { colours: diverging(is_dark()) } : {}),
     }),
+    of: run.name,
     note: `Mean over clients; classes from common to rare. ${thinned(every)}`,
   };
 }
@@ -79,12 +84,13 @@ function prior(): Drawing | null {
   return {
     option: {
       legend: {},
-      grid: { top: 36, bottom: 84 },
+      grid: { top: 36, bottom: 88 },
       tooltip: { trigger: "axis", valueFormatter: (value) => short(Number(value)) },
-      xAxis: { type: "category", data: order.map((c) => run.classes!.names[c]!), axisLabel: { rotate: 45, width: 72, overflow: "truncate" } },
+      xAxis: name_axis(order.map((c) => run.classes!.names[c]!), "", 13, 45),
       yAxis: { type: "value", name: "share of the class" },
       series: [line("truth", order.map((c) => run.classes!.counts[c]! / samples), dashed_look(0, is_dark()), 60), line("prior", order.map((c) => p[c]! / mass), dashed_look(1, is_dark()), 60)],
     },
+    of: run.name,
     note: `Last record: distance to the truth (L2) ${short(l2[l2.length - 1]!)}, ${Math.round(100 * tail_hit[tail_hit.length - 1]!)} % of the rare classes found.`,
     height: 340,
   };
@@ -94,11 +100,12 @@ function prior_scores(key: "l2" | "tail_hit", label: string): Drawing | null {
   const runs = shown_runs().filter((run) => run.prior && run.prior.round.length > 1);
   if (runs.length === 0) return null;
   const series = runs.map((run) => line(run.name, run.prior!.round.map((round, i): Point => [round, run.prior![key][i]!]), look_of(run), 0));
+  const [min, max] = limits(runs.flatMap((run) => run.prior![key]), key === "tail_hit" ? [0, 1] : [0, Infinity]);
   return {
     option: {
       tooltip: { trigger: "axis", valueFormatter: (value) => short(Number(value)) },
-      xAxis: { type: "value", name: "round", minInterval: 1, min: 1, max: "dataMax" },
-      yAxis: { type: "value", name: label, min: 0 },
+      xAxis: round_axis("dataMax"),
+      yAxis: { type: "value", name: label, min, max },
       series,
     },
     height: 260,

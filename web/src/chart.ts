@@ -1,15 +1,17 @@
 /** A card with a chart. It draws itself when it comes into view, and again, while it is there, when what is shown changes. */
 import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
-import { AriaComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent, VisualMapComponent } from "echarts/components";
+import { AriaComponent, BrushComponent, GridComponent, LegendComponent, MarkPointComponent, TitleComponent, TooltipComponent, VisualMapComponent } from "echarts/components";
 import { init, use, type EChartsType } from "echarts/core";
 import type { EChartsOption } from "echarts";
-import { CanvasRenderer } from "echarts/renderers";
+import { CanvasRenderer, SVGRenderer } from "echarts/renderers";
 import { element } from "./dom";
+import { download, download_all, type Kind, type Source } from "./picture";
 import { on_change } from "./view";
+import { Zoom } from "./zoom";
 
 use([
-  AriaComponent, BarChart, CanvasRenderer, GridComponent, HeatmapChart, LegendComponent, LineChart, MarkLineComponent,
-  ScatterChart, TooltipComponent, VisualMapComponent,
+  AriaComponent, BarChart, BrushComponent, CanvasRenderer, GridComponent, HeatmapChart, LegendComponent, LineChart, MarkPointComponent,
+  ScatterChart, SVGRenderer, TitleComponent, TooltipComponent, VisualMapComponent,
 ]);
 
 export interface Drawing {
@@ -17,6 +19,10 @@ export interface Drawing {
   /** What the reader should know of these very numbers. */
   note?: string;
   height?: number;
+  /** The run that it is of, where it is of one. */
+  of?: string;
+  /** Bars begin at zero and are not zoomed into. */
+  whole?: boolean;
 }
 
 export interface Control {
@@ -40,6 +46,12 @@ function axis_look(axis: unknown): unknown {
   };
 }
 
+/** Texts of marks are laid on the ground, so that they can be read above the lines. */
+function series_look(series: EChartsOption["series"]): EChartsOption["series"] {
+  const label = { fontSize: 11, padding: [1, 3], backgroundColor: colour("card") };
+  return [series ?? []].flat().map((each) => ("markPoint" in each ? { ...each, markPoint: { ...each.markPoint, label } } : each)) as EChartsOption["series"];
+}
+
 /** Ours over ECharts' defaults: quiet axes, and tooltips drawn as text, so that a name in one is never markup. */
 function dressed(option: EChartsOption): EChartsOption {
   return {
@@ -47,6 +59,7 @@ function dressed(option: EChartsOption): EChartsOption {
     aria: { enabled: true },
     textStyle: { fontFamily: "inherit" },
     ...option,
+    series: series_look(option.series),
     grid: { left: 58, right: 18, top: 16, bottom: 44, ...(option.grid as object) },
     tooltip: {
       renderMode: "richText",
@@ -63,13 +76,48 @@ function dressed(option: EChartsOption): EChartsOption {
   };
 }
 
+/** Every chart of the page, for saving all of them. */
+const sources: Source[] = [];
+
+export const save_all = (kind: Kind): Promise<void> => download_all(sources, kind);
+
+/** Buttons that save the chart and end its zoom. */
+function tools_of(source: Source, zoom: Zoom, note: HTMLElement) {
+  const save = async (kind: Kind) => {
+    try {
+      await download(source, kind);
+    } catch (error) {
+      note.textContent = `cannot be saved: ${error instanceof Error ? error.message : error}`;
+    }
+  };
+  const button = (text: string, label: string, click: () => void, style = "") => element("button", { type: "button", class: `tool ${style}`, title: label, "aria-label": label, click }, text);
+  const reset = button("Reset zoom", "Show the whole chart again", () => zoom.reset());
+  const touch = button("Zoom", "Zoom by dragging", () => zoom.mark_by_touch(!zoom.marks), "by-touch");
+  const save_as = (["svg", "png"] as const).map((kind) => button(kind.toUpperCase(), `Save as ${kind.toUpperCase()}`, () => void save(kind)));
+  const update = (drawing: Drawing | null) => {
+    reset.hidden = !zoom.is_on;
+    touch.hidden = !drawing || drawing.whole === true;
+    touch.setAttribute("aria-pressed", String(zoom.marks));
+    for (const each of save_as) each.hidden = !drawing;
+  };
+  return { box: element("div", { class: "tools" }, reset, touch, ...save_as), update };
+}
+
 /** `draw` gives a drawing, or a word on why there is none, or null where the card has no place. */
 export function chart_card(title: string, draw: () => Drawing | string | null, controls: Control[] = []): HTMLElement {
   const canvas = element("div", { class: "chart", role: "img", "aria-label": title });
-  const note = element("p", { class: "note" });
+  const note = element("p", { class: "note", "aria-live": "polite" });
+  const source = () => {
+    const drawing = draw();
+    if (!drawing || typeof drawing === "string") return null;
+    return { title: drawing.of ? `${title}: ${drawing.of}` : title, option: dressed(drawing.option), height: drawing.height ?? 300 };
+  };
+  sources.push(source);
+  const zoom = new Zoom(() => update());
+  const tools = tools_of(source, zoom, note);
   const card = element(
     "figure", { class: "card" },
-    element("figcaption", {}, element("h3", {}, title), element("div", { class: "controls" }, ...controls.map((control) => control.box))),
+    element("figcaption", {}, element("h3", {}, title), tools.box, element("div", { class: "controls" }, ...controls.map((control) => control.box))),
     canvas, note,
   );
   let chart: EChartsType | undefined;
@@ -79,19 +127,30 @@ export function chart_card(title: string, draw: () => Drawing | string | null, c
   const show = () => {
     controls.forEach((control) => control.update?.());
     const drawing = draw();
+    const drawn = typeof drawing === "string" ? null : drawing;
     card.hidden = drawing === null;
-    canvas.hidden = typeof drawing === "string";
+    canvas.hidden = drawn === null;
     note.textContent = typeof drawing === "string" ? drawing : (drawing?.note ?? "");
     stale = !near;
-    if (drawing === null || typeof drawing === "string") return;
-    canvas.style.height = `${drawing.height ?? 300}px`;
-    if (stale) return;
-    chart ??= init(canvas);
+    if (drawn === null || stale) {
+      tools.update(drawn);
+      if (drawn) canvas.style.height = `${drawn.height ?? 300}px`;
+      return;
+    }
+    canvas.style.height = `${drawn.height ?? 300}px`;
+    if (!chart) {
+      chart = init(canvas);
+      zoom.follow(chart);
+    }
     chart.resize();
-    chart.setOption(dressed(drawing.option), true);
+    chart.setOption(dressed(drawn.whole ? drawn.option : zoom.applied(drawn.option)), true);
+    if (!drawn.whole) zoom.arm(chart);
+    tools.update(drawn);
+    canvas.style.touchAction = !drawn.whole && zoom.marks ? "none" : "";
   };
   // A run's numbers may not fit together. Then this card says so, and the others are as they would be without it.
   const update = () => {
+    if (zoom.wait()) return;
     try {
       show();
     } catch (error) {
@@ -99,6 +158,7 @@ export function chart_card(title: string, draw: () => Drawing | string | null, c
       chart = undefined;
       card.hidden = false;
       canvas.hidden = true;
+      tools.update(null);
       note.textContent = `cannot be drawn: ${error instanceof Error ? error.message : error}`;
     }
   };

@@ -2,6 +2,7 @@
 import { chart_card, Choice, type Drawing } from "./chart";
 import { element } from "./dom";
 import { bytes, duration } from "./format";
+import { distinct } from "./labels";
 import { look } from "./palette";
 import { group_names, groups, type Group, type Run } from "./report";
 import { is_dark } from "./theme";
@@ -18,13 +19,15 @@ function bars(runs: Run[], stacks: Stack[], label: string, text: (value: number)
     type: "bar" as const, name, stack: "all", barMaxWidth: 26, itemStyle: { color: look(i, is_dark()).colour },
     data: values.map((value, r) => (stacks.length > 1 ? value : { value, itemStyle: { color: look_of(runs[r]!).colour } })),
   }));
+  const labels = distinct(runs.map((run) => run.name), 18);
   return {
+    whole: true,
     option: {
       ...(stacks.length > 1 ? { legend: {} } : {}),
       grid: { left: 130, top: stacks.length > 1 ? 36 : 12 },
       tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: (value) => text(Number(value)) },
       xAxis: { type: "value", name: label, axisLabel: { formatter: text } },
-      yAxis: { type: "category", data: runs.map((run) => run.name), inverse: true, axisLabel: { width: 112, overflow: "truncate" } },
+      yAxis: { type: "category", data: runs.map((run) => run.name), inverse: true, axisLabel: { formatter: (_: unknown, i: number) => labels[i] ?? "" } },
       series,
     },
     height: 110 + 34 * runs.length,

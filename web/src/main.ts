@@ -1,5 +1,5 @@
 /** Puts the page together: from the data inside it, or, where there is none, from the server it came from. */
-import { accuracy_cards } from "./accuracy";
+import { accuracy_cards, smoothing_slider } from "./accuracy";
 import { balance_cards, prior_cards } from "./balance";
 import { class_cards, class_groups, detail_cards } from "./classes";
 import { configuration_card } from "./configuration";
@@ -8,6 +8,7 @@ import { element } from "./dom";
 import { follow } from "./live";
 import { read_report } from "./report";
 import { detail_chooser, run_chooser } from "./runs";
+import { samples_card } from "./samples";
 import { summary_card } from "./summary";
 import { theme_switch } from "./theme";
 import { changed, left_out, nothing_shown, on_change, show_report, shown_runs } from "./view";
@@ -24,9 +25,9 @@ function section(id: string, title: string, cards: HTMLElement[], head?: HTMLEle
 const embedded = read_report(document.getElementById("data")!.textContent!);
 const sections = () => [
   section("summary", "Summary", [summary_card()]),
-  section("accuracy", "Accuracy", accuracy_cards()),
+  section("accuracy", "Accuracy", accuracy_cards(), smoothing_slider()),
   section("classes", "Classes", class_cards(), class_groups()),
-  section("detail", "One run in detail", [...detail_cards(), ...balance_cards()], detail_chooser()),
+  section("detail", "One run in detail", [...detail_cards(), samples_card(), ...balance_cards()], detail_chooser()),
   section("prior", "Prior", prior_cards()),
   section("cost", "Cost", cost_cards()),
   section("configuration", "Configuration", [configuration_card()]),

@@ -28,7 +28,8 @@ export interface Run {
   per_class?: Sampled & { accuracy: number[][] };
   diagnostics?: Sampled & Partial<Record<Diagnostic, { mean: number[][]; std?: number[][] }>>;
   prior?: { p: number[]; round: number[]; l2: number[]; tail_hit: number[] };
-  confusion?: number[][]; // [truth][answer]
+  confusion?: { round: number; counts: number[][] }; // [truth][answer]
+  samples?: { round: number; images: Sample[] };
   clients?: { counts: number[][]; client_step: number; class_step: number };
   cost?: { seconds: number; bytes_up: number; bytes_down: number; phases: Record<string, number>; memory?: number };
 }
@@ -37,6 +38,14 @@ export interface Classes {
   names: string[];
   counts: number[];
   group: Exclude<Group, "all">[];
+}
+
+/** A test image with its prediction. */
+export interface Sample {
+  truth: number;
+  answer: number;
+  confidence: number;
+  png: string; // base64
 }
 
 /** Values at some rounds; `every` says how many rounds one of them stands for. */

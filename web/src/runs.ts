@@ -2,16 +2,18 @@
 import { Choice } from "./chart";
 import { element, name } from "./dom";
 import { duration } from "./format";
+import { distinct } from "./labels";
+import type { Run } from "./report";
 import { all_runs, detailed_run, has_seeds, is_shown, look_of, on_change, set_shown, show_in_detail, show_matching, shown_runs, take_seeds_as_one } from "./view";
 
-function chip(run: ReturnType<typeof all_runs>[number]): HTMLElement {
+function chip(run: Run, label: string): HTMLElement {
   const { colour, dash } = look_of(run);
   const sample = element("span", { class: "sample", "aria-hidden": "true" });
   sample.style.borderTop = `3px ${dash} ${colour}`;
   const box = element("input", { type: "checkbox", checked: is_shown(run), change: () => set_shown(run.name, box.checked) });
   const left = run.state === "running" && run.seconds_left !== undefined ? ` · ${duration(run.seconds_left)} left` : "";
   const progress = run.state === "finished" ? "" : element("small", {}, `${run.state} ${run.done}/${run.rounds}${left}`, element("progress", { max: run.rounds || 1, value: run.done }));
-  return element("label", { class: "chip" }, box, sample, element("span", { class: "label" }, name(run.name)), progress);
+  return element("label", { class: "chip", title: run.name }, box, sample, element("span", { class: "label" }, name(label)), progress);
 }
 
 export function run_chooser(): HTMLElement {
@@ -32,7 +34,8 @@ export function run_chooser(): HTMLElement {
     if (now === drawn) return; // a chip that has the keyboard keeps it
     drawn = now;
     const focused = [...chips.querySelectorAll("input")].indexOf(document.activeElement as HTMLInputElement);
-    chips.replaceChildren(...all_runs().map(chip));
+    const labels = distinct(all_runs().map((run) => run.name), 26);
+    chips.replaceChildren(...all_runs().map((run, i) => chip(run, labels[i]!)));
     chips.querySelectorAll("input")[focused]?.focus();
   };
   on_change(update);

@@ -5,6 +5,8 @@ export interface Cell {
   text: string;
   /** What it is sorted by, where that is not its text. */
   value?: number;
+  /** Marks it, and says why. */
+  mark?: { style: "best" | "short"; why: string };
 }
 
 /** A spreadsheet executes what begins like a formula, unless an apostrophe says that it is text. */
@@ -48,13 +50,14 @@ export class SortedTable {
   }
 
   private draw(): void {
+    const is_text = this.headings.map((_, i) => this.rows.every((row) => row[i]!.value === undefined));
     const heads = this.headings.map((heading, i) => {
       const order = this.column !== i ? "none" : this.sign > 0 ? "ascending" : "descending";
       const arrow = { none: "", ascending: " ▲", descending: " ▼" }[order];
-      return element("th", { scope: "col", class: this.rows.every((row) => row[i]!.value === undefined) ? "text" : "", "aria-sort": order }, element("button", { type: "button", click: () => this.sort_by(i) }, heading + arrow));
+      return element("th", { scope: "col", class: is_text[i] ? "text" : "", "aria-sort": order }, element("button", { type: "button", click: () => this.sort_by(i) }, heading + arrow));
     });
     const body = this.sorted().map((row) =>
-      element("tr", {}, ...row.map((cell, i) => element(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: cell.value === undefined ? "text" : "" }, named(cell.text.replace("± ", "±\u00a0"))))), // a narrow cell breaks before the ±
+      element("tr", {}, ...row.map((cell, i) => element(i === 0 ? "th" : "td", i === 0 ? { scope: "row" } : { class: `${is_text[i] ? "text" : ""} ${cell.mark?.style ?? ""}`.trim(), title: cell.mark?.why }, named(cell.text.replace("± ", "±\u00a0"))))), // a narrow cell breaks before the ±
     );
     this.table.replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
   }

@@ -14,6 +14,7 @@ let experiments_seen = 0;
 let filter = "";
 let focus = "";
 let pooled = true;
+let past_weight = 0;
 
 export const on_change = (listener: () => void): void => void listeners.push(listener);
 
@@ -63,6 +64,14 @@ export function take_seeds_as_one(wanted: boolean): void {
   changed();
 }
 
+/** The weight of the past in every curve, from 0 to below 1. */
+export const smoothing = (): number => past_weight;
+
+export function set_smoothing(weight: number): void {
+  past_weight = weight;
+  changed();
+}
+
 /** The run of the detailed charts: the chosen one while it is shown, else the last, which is mostly the newest idea. */
 export function detailed_run(): Run | undefined {
   const shown = shown_runs();
@@ -74,8 +83,13 @@ export function show_in_detail(name: string): void {
   changed();
 }
 
+function hide_unless(shown: boolean, name: string): void {
+  if (shown) hidden.delete(name);
+  else hidden.add(name);
+}
+
 export function set_shown(name: string, shown: boolean): void {
-  shown ? hidden.delete(name) : hidden.add(name);
+  hide_unless(shown, name);
   changed();
 }
 
@@ -84,7 +98,7 @@ const matches = (run: Run): boolean => run.name.toLowerCase().includes(filter.to
 /** Shows the runs whose name contains the text, and no others. */
 export function show_matching(text: string): void {
   filter = text;
-  for (const run of report.runs) matches(run) ? hidden.delete(run.name) : hidden.add(run.name);
+  for (const run of report.runs) hide_unless(matches(run), run.name);
   changed();
 }
 

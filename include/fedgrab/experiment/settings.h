@@ -73,6 +73,7 @@ struct RecordParams {
   int64_t diagnostics_every = 1;
   bool prior = false;
   int64_t client_accuracy_every = 0;
+  int64_t samples = 16;
 
   template <class Visitor>
   void describe(Visitor& v) {
@@ -86,6 +87,10 @@ struct RecordParams {
             "rounds between tests of every client's model after local training; the last round is always tested (0: "
             "never)")
         .at_least(0);
+    v.param("samples", samples,
+            "test images that samples.json of the run directory shows with their predictions, the most confident "
+            "mistakes first (0: none); the page of `report` embeds them")
+        .between(0, 200);
   }
 };
 

@@ -2,15 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-namespace fedgrab {
+#include "fedgrab/record/encoded_image.h"
 
-struct EncodedImage {
-  int64_t width = 0, height = 0;
-  std::string png;
-};
+namespace fedgrab {
 
 /// The matrix must have a row.
 EncodedImage confusion_image(const std::vector<std::vector<int64_t>>& confusion);

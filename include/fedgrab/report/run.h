@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fedgrab/record/run_directory.h"
+#include "fedgrab/record/last_evaluation.h"
 
 namespace fedgrab {
 
@@ -21,7 +21,7 @@ struct Run {
   std::vector<RoundRecord> records;
   std::optional<Summary> summary;  // of the records, once one is evaluated
   std::optional<Population> population;
-  std::vector<std::vector<int64_t>> confusion;
+  LastEvaluation evaluation;  // of the last round where it has ended, else of the last checkpoint
   std::optional<int64_t> peak_memory_bytes;
 
   /// By the pace of its last rounds, while it is running.
