@@ -224,6 +224,13 @@ class BadReplies(Case):
         self.assertIn("claims 1000000 samples and counts as 40", logged.output[0])
         self.assertAlmostEqual((4 * 0.01 + 4 * 0.02 + 40 * 0.03) / 48, self.value(arrays), 5)
 
+    def test_uniform_weights(self):
+        self.start()
+        uniform = make_strategy("FedAvg", "", self.server, self.plan, uniform=True)
+        uniform.asked = {1, 2, 3}
+        arrays, _ = uniform.aggregate_train(1, self.replies(self.good(3, examples=40)))
+        self.assertAlmostEqual(0.02, self.value(arrays), 5)
+
     def test_evaluations(self):
         strategy = self.start(evaluate="clients")
         good = {"num-examples": 2, "accuracy": 0.5, "loss": 1.0}
@@ -442,6 +449,9 @@ class Privacy(Case):
         with self.assertRaisesRegex(ValueError, "all sites weigh the same"):
             require_uniform({"server.weights": "samples"})
         require_uniform({"server.weights": "uniform"})
+        for pair in ("server.clip=1", "server.noise=1"):
+            with self.assertRaisesRegex(ValueError, f"parameters: {pair} is for simulations; a deployment has dp-clip"):
+                run_config.parameters(mock.Mock(run_config={"parameters": f"train.lr=0.1 {pair}", "rounds": 3}))
 
     def test_other_bounds(self):
         for config, say in (({"max_examples": 0}, "max-examples: expected a number, 1 or more, got 0"), ({"max_weight": -1}, "max-weight"),
