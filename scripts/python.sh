@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes build/python-venv: the Python module on the libraries of a build folder (`python.sh [build/release]`; without one it
-# compiles them itself), Flower, and TensorBoard for the tests. With nothing changed it does nothing and needs no network.
+# compiles them itself), Flower, and TensorBoard and pyarrow for the tests. With nothing changed it does nothing and needs no network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 
@@ -18,7 +18,7 @@ if [[ -e $build/src/experiment/libfedgrab_experiment.a ]]; then
 fi
 [[ -x $venv/bin/python ]] || phase venv python3 -m venv "$venv"
 touch "$venv/started" # what changes while this runs is newer
-phase packages "$venv/bin/pip" install "$flower" scikit-build-core pybind11 tensorboard
+phase packages "$venv/bin/pip" install "$flower" scikit-build-core pybind11 tensorboard pyarrow
 # Not isolated: pybind11 in a new folder each time would have everything compiled again.
 phase module "$venv/bin/pip" install --no-build-isolation --force-reinstall --no-deps --config-settings=build-dir="$PWD/build/python" "${options[@]}" ./python
 "$venv/bin/python" -c "import fedgrab"
