@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes build/python-venv: the Python module on the libraries of a build folder (`python.sh [build/release]`; without one it
-# builds them there), Flower, TensorBoard and MLflow for the tests. With nothing changed it does nothing and needs no network.
+# builds them there), Flower, TensorBoard, MLflow and pyarrow for the tests. With nothing changed it does nothing and needs no network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 
@@ -17,7 +17,7 @@ if [[ -e $build/src/experiment/libfedgrab_experiment.a ]]; then
 fi
 [[ -x $venv/bin/python ]] || phase venv python3 -m venv "$venv"
 touch "$venv/started" # what changes while this runs is newer
-phase packages "$venv/bin/pip" install "$flower" scikit-build-core pybind11 tensorboard mlflow-skinny
+phase packages "$venv/bin/pip" install "$flower" scikit-build-core pybind11 tensorboard mlflow-skinny pyarrow
 # Not isolated: pybind11 in a new folder each time would have everything compiled again.
 phase module "$venv/bin/pip" install --no-build-isolation --force-reinstall --no-deps --config-settings=build-dir="$PWD/build/python" "${options[@]}" ./python
 "$venv/bin/python" -c "import fedgrab; fedgrab.Balancer"

@@ -6,9 +6,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 
 tools=(c++:g++ cmake:cmake ninja:ninja-build ccache:ccache node:nodejs npm:npm) # command:package, for what may also come from elsewhere
 libraries=(libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libjpeg-dev libpng-dev zlib1g-dev libcurl4-openssl-dev libssl-dev libopenmpi-dev)
+libraries+=(libtiff-dev libwebp-dev libdcmtk-dev) # image formats: without one of them, fedgrab is built without that format
 case "${1:-}" in
   "") ;;
-  test) tools+=(clang-format:clang-format python3:python3 chromium:chromium mpirun:openmpi-bin openssl:openssl ssh-keygen:openssh-client) libraries+=(libgtest-dev python3-venv python3-dev python3-torch) ;;
+  test) tools+=(clang-format:clang-format python3:python3 chromium:chromium mpirun:openmpi-bin openssl:openssl ssh-keygen:openssh-client dcm2pnm:dcmtk) libraries+=(libgtest-dev python3-venv python3-dev python3-torch) ;;
   lint) tools+=(clang-format:clang-format clang-tidy:clang-tidy) ;;
   fuzz) tools+=(clang++:clang llvm-symbolizer:llvm python3:python3) libraries+=(libclang-rt-14-dev) ;;
   *) echo "usage: scripts/setup.sh [test|lint|fuzz]" >&2 && exit 2 ;;

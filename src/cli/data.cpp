@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "accuracy_table.h"
 #include "commands.h"
@@ -39,6 +40,16 @@ void print_sources(const Dataset& data) {
   if (data.skipped.size() > most_names) fmt::print("({} more cannot be read)\n", data.skipped.size() - most_names);
 }
 
+void print_splits(const Preparation& p) {
+  if (p.data.validation.count() > 0)
+    fmt::print("{} images are the validation split of the data set\n", p.data.validation.count());
+  if (p.data.groups.empty()) return;
+  std::set<int32_t> groups;
+  for (const int64_t i : p.samples) groups.insert(p.data.groups[static_cast<size_t>(i)]);
+  fmt::print("training images are of {} groups; each group stays on one side of a split and with one client\n",
+             groups.size());
+}
+
 /// All classes, or of very many the largest and the smallest.
 void print_classes(const Preparation& p) {
   const auto full = class_counts(p.data.train.labels, p.data.classes());
@@ -69,6 +80,7 @@ void info(const ConfigFlags& flags) {
              p.data.classes(), shape_text(p.data.shape()), p.samples.size(), p.data.train.count(), p.data.test.count());
   fmt::print("largest class {}, smallest {}, imbalance factor {:.1f}, Gini {:.3f}\n", *most, *least,
              static_cast<double>(*most) / static_cast<double>(std::max<int64_t>(*least, 1)), gini(p.counts));
+  print_splits(p);
   print_sources(p.data);
   fmt::print("\n");
   print_classes(p);
@@ -96,7 +108,9 @@ void check(const ConfigFlags& flags) {
   if (!data.skipped.empty())
     throw Error(Fault::data, name, fmt::format("{} images cannot be read", data.skipped.size()),
                 "replace them, or train with data.bad = skip");
-  fmt::print("{}: all {} training and {} test images can be read\n", name, data.train.count(), data.test.count());
+  const int64_t held = data.validation.count();
+  fmt::print("{}: all {} training{} and {} test images can be read\n", name, data.train.count(),
+             held > 0 ? fmt::format(", {} validation", held) : "", data.test.count());
 }
 
 void print_clients(const std::vector<std::vector<int64_t>>& counts, const std::vector<std::string>& names) {

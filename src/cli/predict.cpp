@@ -65,7 +65,9 @@ void add_predict(CLI::App& app) {
   command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")
       ->required()
       ->type_name("CKPT");
-  command->add_option("images", flags->images, "PNG, JPEG or PPM files, any size")->required()->type_name("IMAGE");
+  command->add_option("images", flags->images, "PNG, JPEG, TIFF, WebP, DICOM or PPM files, any size")
+      ->required()
+      ->type_name("IMAGE");
   command->add_option("--top", flags->top, "How many classes to show")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,14 +13,32 @@
 
 namespace fedgrab {
 
-Image decode_png(std::span<const uint8_t> bytes, const std::string& file);
+using MaybeLevels = std::optional<Levels>;
+
+Image decode_png(std::span<const uint8_t> bytes, const std::string& file, MaybeLevels levels = {});
 /// `enough` as in read_image.
 Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file, int64_t enough);
 /// PGM and PPM, plain (P2, P3) or raw (P5, P6).
-Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file);
+Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file, MaybeLevels levels = {});
+
+// Built only where their libraries are; elsewhere they throw and name the package.
+/// Of several pages none is chosen: such a file is refused, reduced copies and masks aside.
+Image decode_tiff(std::span<const uint8_t> bytes, const std::string& file, MaybeLevels levels = {});
+/// Refuses animations.
+Image decode_webp(std::span<const uint8_t> bytes, const std::string& file);
+/// One frame, as DCMTK renders it: through the first window of the file or else its first VOI table. Without either,
+/// the lowest and highest value of more than 8 bits become black and white, and 8 bits stay as they are. Overlays are
+/// left out.
+Image decode_dicom(std::span<const uint8_t> bytes, const std::string& file, MaybeLevels levels = {});
 
 /// Throws Error(Fault::data).
-[[noreturn]] void unreadable(const std::string& file, std::string_view format, std::string_view why);
+[[noreturn]] void unreadable(const std::string& file, std::string_view format, std::string_view why,
+                             std::string_view hint = "replace or remove it");
+/// Of a format whose library was absent when fedgrab was built.
+[[noreturn]] void not_built_in(const std::string& file, std::string_view format, std::string_view package);
+
+/// The byte of a value, rounded.
+uint8_t to_byte(double value, Levels levels);
 
 /// Bytes that several threads share.
 class MemoryBudget {
@@ -43,5 +62,8 @@ MemoryShare share_of_memory(const std::string& file, std::string_view format, ui
 
 /// Pixel by pixel (row, column, channel) to planes.
 Image to_planes(ImageShape shape, std::span<const uint8_t> pixels);
+
+/// Pixels of grey + alpha or colour + alpha to the same without alpha.
+std::vector<uint8_t> laid_on_black(std::span<const uint8_t> pixels, size_t channels);
 
 }  // namespace fedgrab

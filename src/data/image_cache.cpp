@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Part of the file's name: raise it when the format or the way from file to bytes changes.
-constexpr uint64_t version = 1;
+constexpr uint64_t version = 2;
 constexpr size_t page = 4096;
 
 enum class Found : uint32_t { nothing, image, bad_file };
@@ -63,6 +63,7 @@ uint64_t key_of(std::span<const fs::path> files, const CacheRules& rules) {
   const std::array<uint64_t, 4> recipe{version, static_cast<uint64_t>(rules.side),
                                        static_cast<uint64_t>(rules.channels), files.size()};
   uint64_t key = hash(0xCBF29CE484222325ULL, recipe.data(), sizeof(recipe));
+  if (rules.levels) key = hash(key, &*rules.levels, sizeof(Levels));
   for (const auto& file : files) key = hash(key, file.c_str(), file.native().size() + 1);
   return std::max<uint64_t>(key, 1);
 }
@@ -274,7 +275,7 @@ class Builder {
       if (record.stamp == 0)
         throw Error(Fault::data, file.string(), "is listed, but there is no such file",
                     "`fedgrab data check` lists all that is missing");
-      const Image source = read_image(file, rules_.side);
+      const Image source = read_image(file, rules_.side, rules_.levels);
       const Image image = with_channels(centre_square(source, rules_.side), rules_.channels);
       const auto bytes = cache_.image(place);
       std::copy(image.bytes.begin(), image.bytes.end(), bytes.begin());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fedgrab/data/dataset.h"
+#include "fedgrab/data/image.h"
 
 namespace fedgrab {
 
@@ -19,6 +20,7 @@ struct CacheRules {
   std::filesystem::path folder;
   std::string name;  // the file is called after it
   int64_t side = 256, channels = 3;
+  std::optional<Levels> levels{};
   bool skip_bad = false;  // instead of stopping at the first
   bool verify = false;    // compare every checksum, not only after a crash
 };

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
+#include <optional>
+#include <utility>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
@@ -21,12 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array validation_names{"val", "validation"};
+
 struct ClassFolder {
   std::string name;
   std::vector<fs::path> files;
 };
 
-struct Listing {
+struct FolderPart {
   std::vector<fs::path> files;
   std::vector<int32_t> labels;
 
@@ -38,7 +42,7 @@ struct Listing {
 
 struct Sources {
   std::vector<std::string> class_names;
-  Listing train, test;
+  FolderPart train, validation, test;
 };
 
 /// Sorted, so that nothing depends on the order in which a file system lists.
@@ -58,9 +62,10 @@ std::vector<ClassFolder> classes_in(const fs::path& folder) {
     const std::string name = entry.filename().string();
     if (!is_folder(entry) || name.starts_with('.')) continue;
     ClassFolder found{name, entries_of(entry)};
-    std::erase_if(found.files, [](const fs::path& file) { return !looks_like_image(file) || !is_file(file); });
+    std::erase_if(found.files, [](const fs::path& file) { return !is_image_file(file); });
     if (found.files.empty())
-      throw Error(Fault::data, entry.string(), "holds no images", "a class needs PNG, JPEG, PPM or PGM files");
+      throw Error(Fault::data, entry.string(), "holds no images",
+                  "a class needs PNG, JPEG, TIFF, WebP, DICOM, PPM or PGM files");
     classes.push_back(std::move(found));
   }
   return classes;
@@ -79,14 +84,18 @@ Sources split_by_folder(const fs::path& root) {
     sources.class_names.push_back(train[label].name);
     for (const auto& file : train[label].files) sources.train.add(file, label);
   }
-  for (const auto& tested : classes_in(root / "test")) {
-    const auto known = std::find(sources.class_names.begin(), sources.class_names.end(), tested.name);
-    if (known == sources.class_names.end())
-      throw Error(Fault::data, (root / "test" / tested.name).string(), "is a class without training images",
-                  "add it to train/ or remove it from test/");
-    for (const auto& file : tested.files)
-      sources.test.add(file, static_cast<size_t>(known - sources.class_names.begin()));
-  }
+  const auto add_part = [&](const char* part, FolderPart& listing) {
+    for (const auto& found : classes_in(root / part)) {
+      const auto known = std::find(sources.class_names.begin(), sources.class_names.end(), found.name);
+      if (known == sources.class_names.end())
+        throw Error(Fault::data, (root / part / found.name).string(), "is a class without training images",
+                    fmt::format("add it to train/ or remove it from {}/", part));
+      for (const auto& file : found.files) listing.add(file, static_cast<size_t>(known - sources.class_names.begin()));
+    }
+  };
+  for (const char* part : validation_names)
+    if (is_folder(root / part)) add_part(part, sources.validation);
+  add_part("test", sources.test);
   if (sources.test.files.empty()) throw Error(Fault::data, (root / "test").string(), "holds no class folders");
   return sources;
 }
@@ -132,14 +141,14 @@ std::vector<uint8_t> first_planes(const std::vector<uint8_t>& bytes, ImageShape 
 }
 
 /// `channels` 0: colour unless every file is grey.
-Images decode_all(const std::vector<fs::path>& files, int64_t size, int64_t channels) {
+Images decode_all(const std::vector<fs::path>& files, int64_t size, int64_t channels, std::optional<Levels> levels) {
   ImageShape shape{channels == 0 ? 3 : channels, size, size};
   std::vector<uint8_t> bytes(files.size() * static_cast<size_t>(shape.size()));
   std::atomic<bool> colour = false;
   PatientProgress progress("reading images", static_cast<int64_t>(files.size()));
   parallel_for(static_cast<int64_t>(files.size()), available_cores(), [&](int64_t i, int /*worker*/) {
     throw_if_interrupted();
-    const Image file = read_image(files[static_cast<size_t>(i)]);
+    const Image file = read_image(files[static_cast<size_t>(i)], 0, levels);
     if (file.shape.channels == 3) colour = true;
     const Image image = with_channels(resize(file, size, size), shape.channels);
     std::memcpy(bytes.data() + i * shape.size(), image.bytes.data(), image.bytes.size());
@@ -154,23 +163,30 @@ Images decode_all(const std::vector<fs::path>& files, int64_t size, int64_t chan
 
 }  // namespace
 
-Dataset read_image_folder(const std::string& path, int64_t size, int64_t channels, double test_fraction,
-                          uint64_t seed) {
+Dataset read_image_folder(const std::string& path, int64_t size, int64_t channels, double test_fraction, uint64_t seed,
+                          std::optional<Levels> levels) {
   if (channels != 0 && channels != 1 && channels != 3)
     throw Error(Fault::usage, "data.channels", fmt::format("{} is not possible", channels),
                 "1 is grey, 3 colour, 0 looks at the images");
   if (size == 0) size = 32;
   Sources sources = find_sources(path, test_fraction, seed);
-  // One pass over both parts, so that they agree on grey or colour.
-  std::vector<fs::path> files = sources.train.files;
-  files.insert(files.end(), sources.test.files.begin(), sources.test.files.end());
-  const Images all = decode_all(files, size, channels);
-  const size_t boundary = sources.train.files.size() * static_cast<size_t>(all.shape.size());
+  // One pass over all parts, so that they agree on grey or colour.
+  std::vector<fs::path> files;
+  for (const auto* part : {&sources.train, &sources.test, &sources.validation})
+    files.insert(files.end(), part->files.begin(), part->files.end());
+  const Images all = decode_all(files, size, channels, levels);
 
   Dataset data;
   data.name = "folder";
-  data.train = {{all.shape, all.bytes.first(boundary), all.owner}, std::move(sources.train.labels)};
-  data.test = {{all.shape, all.bytes.subspan(boundary), all.owner}, std::move(sources.test.labels)};
+  size_t first = 0;
+  const auto take = [&](FolderPart& part) {
+    const size_t bytes = part.files.size() * static_cast<size_t>(all.shape.size());
+    const auto images = all.bytes.subspan(std::exchange(first, first + bytes), bytes);
+    return Split{{all.shape, images, all.owner}, std::move(part.labels)};
+  };
+  data.train = take(sources.train);
+  data.test = take(sources.test);
+  data.validation = take(sources.validation);
   data.class_names = std::move(sources.class_names);
   data.normalisation = all.shape.channels == 1 ? Normalisation{{0.5F}, {0.25F}} : imagenet_normalisation();
   data.augmentation = {crop(size / 8), flip()};

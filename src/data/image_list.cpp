@@ -80,7 +80,7 @@ struct Columns {
   char separator;
   size_t count;
   size_t path, label;
-  std::optional<size_t> client;
+  std::optional<size_t> client, group;
 };
 
 /// Empty when the line does not name the columns of a table.
@@ -96,7 +96,13 @@ std::optional<Columns> read_columns(std::string_view line) {
       return std::nullopt;
     };
     const auto path = find({"path", "image", "image_id", "file"}), label = find({"label", "class"});
-    if (path && label) return Columns{separator, names.size(), *path, *label, find({"client", "user", "user_id"})};
+    if (path && label)
+      return Columns{separator,
+                     names.size(),
+                     *path,
+                     *label,
+                     find({"client", "user", "user_id"}),
+                     find({"group", "group_id", "patient", "patient_id", "subject", "subject_id"})};
   }
   return std::nullopt;
 }
@@ -113,7 +119,7 @@ ListedImage read_row(std::string_view line, const Columns& columns, const fs::pa
     return fields[column];
   };
   return {field(columns.path, "path"), field(columns.label, "label"),
-          columns.client ? field(*columns.client, "client") : ""};
+          columns.client ? field(*columns.client, "client") : "", columns.group ? field(*columns.group, "group") : ""};
 }
 
 /// The label is the last word: a path may hold spaces.
@@ -122,8 +128,8 @@ ListedImage read_pair(std::string_view line, const fs::path& file, size_t number
   const size_t gap = line.find_last_of(blanks);
   if (gap == std::string_view::npos)
     throw at_line(file, number, "is not `path label`",
-                  "or let the first line name the columns of a table: path,label or path,label,client");
-  return {std::string(trimmed(line.substr(0, gap))), std::string(line.substr(gap + 1)), ""};
+                  "or let the first line name the columns of a table: path,label or path,label,client,group");
+  return {std::string(trimmed(line.substr(0, gap))), std::string(line.substr(gap + 1)), "", ""};
 }
 
 }  // namespace

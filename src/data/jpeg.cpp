@@ -8,6 +8,7 @@
 #include <csetjmp>
 
 #include "decode.h"
+#include "exif.h"
 
 namespace fedgrab {
 namespace {
@@ -121,18 +122,20 @@ class JpegSource {
 Image decode_jpeg(std::span<const uint8_t> bytes, const std::string& file, int64_t enough) {
   JpegSource source(bytes);
   if (!source.read_header(enough)) unreadable(file, "JPEG", source.message());
+  const int64_t channels = source.row_bytes() == source.width() ? 1 : 3;
+  const int orientation = exif_orientation(bytes);
+  const size_t turned = orientation == 1 ? 0 : static_cast<size_t>(channels);  // bytes per pixel of the second copy
   const auto memory =
-      share_of_memory(file, "JPEG", source.held_height(), source.held_width(), source.held_bytes_per_pixel());
+      share_of_memory(file, "JPEG", source.held_height(), source.held_width(), source.held_bytes_per_pixel() + turned);
 
-  Image image{{source.row_bytes() == source.width() ? 1 : 3, static_cast<int64_t>(source.height()),
-               static_cast<int64_t>(source.width())},
+  Image image{{channels, static_cast<int64_t>(source.height()), static_cast<int64_t>(source.width())},
               {},
               source.reduced(),
               memory};
   image.bytes.resize(static_cast<size_t>(image.shape.size()));
   std::vector<uint8_t> row(source.row_bytes());
   if (!source.read_planes(row.data(), image.bytes.data())) unreadable(file, "JPEG", source.message());
-  return image;
+  return upright(std::move(image), orientation);
 }
 
 }  // namespace fedgrab

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/data/group_split.h"
 #include "fedgrab/data/image.h"
 #include "image_cache.h"
 #include "image_list.h"
@@ -41,47 +43,8 @@ constexpr std::array listed_sets{
 };
 
 struct Lists {
-  std::vector<ListedImage> train, test;
+  std::vector<ListedImage> train, test, validation;
 };
-
-/// Of train.csv, train.txt and train.tsv, say, the one that is there.
-fs::path list_called(const fs::path& folder, const std::string& name) {
-  for (const char* ending : {".csv", ".txt", ".tsv"})
-    if (is_file(folder / (name + ending))) return folder / (name + ending);
-  throw Error(Fault::data, (folder / (name + ".csv")).string(), "no such list",
-              "data.path is one list, or a folder with train and test lists (.csv, .txt or .tsv)");
-}
-
-/// One list in two, the same share of every class.
-Lists split_list(std::vector<ListedImage> list, const fs::path& file, double test_fraction, uint64_t seed) {
-  std::map<std::string, std::vector<size_t>> of_class;
-  for (size_t i = 0; i < list.size(); ++i) of_class[list[i].label].push_back(i);
-  std::vector<bool> tested(list.size());
-  size_t label = 0;
-  for (const auto& [name, members] : of_class) {
-    const auto share = test_share(members.size(), test_fraction, seed, label++);
-    for (size_t k = 0; k < members.size(); ++k) tested[members[k]] = share[k];
-  }
-  Lists lists;
-  for (size_t i = 0; i < list.size(); ++i) (tested[i] ? lists.test : lists.train).push_back(std::move(list[i]));
-  if (lists.test.empty())
-    throw Error(Fault::data, file.string(), "lists no class with two images, one to train and one to test",
-                "give a folder with a train and a test list");
-  return lists;
-}
-
-Lists read_lists(const DataParams& params, uint64_t seed) {
-  const fs::path path = params.path;
-  if (const ListedSet* set = find_listed_set(params.name)) {
-    for (const char* name : {set->train, set->test})
-      if (!is_file(path / name))
-        throw Error(Fault::data, (path / name).string(), "no such list",
-                    fmt::format("data.path is the folder of {} and {}: {}", set->train, set->test, set->obtain));
-    return {read_image_list(path / set->train), read_image_list(path / set->test)};
-  }
-  if (!is_folder(path)) return split_list(read_image_list(path), path, params.test_fraction, seed);
-  return {read_image_list(list_called(path, "train")), read_image_list(list_called(path, "test"))};
-}
 
 /// Numbers by value, before words.
 bool comes_before(const std::string& a, const std::string& b) {
@@ -98,8 +61,11 @@ bool comes_before(const std::string& a, const std::string& b) {
 /// The different texts of a column in order, and the position of each.
 class Numbering {
  public:
-  Numbering(const std::vector<ListedImage>& list, std::string ListedImage::*column) {
-    for (const auto& image : list) position_.emplace(image.*column, 0);
+  using Column = std::string ListedImage::*;
+
+  Numbering(std::initializer_list<const std::vector<ListedImage>*> lists, Column column) {
+    for (const auto* list : lists)
+      for (const auto& image : *list) position_.emplace(image.*column, 0);
     for (const auto& entry : position_) names.push_back(entry.first);
     std::sort(names.begin(), names.end(), comes_before);
     for (size_t i = 0; i < names.size(); ++i) position_[names[i]] = static_cast<int32_t>(i);
@@ -108,11 +74,78 @@ class Numbering {
     const auto found = position_.find(name);
     return found == position_.end() ? std::nullopt : std::optional(found->second);
   }
+  /// Of every row, whose texts are all among those numbered.
+  std::vector<int32_t> of(const std::vector<ListedImage>& list, Column column) const {
+    std::vector<int32_t> numbers;
+    for (const auto& image : list) numbers.push_back(position_.at(image.*column));
+    return numbers;
+  }
   std::vector<std::string> names;
 
  private:
   std::unordered_map<std::string, int32_t> position_;
 };
+
+/// Of train.csv, train.txt and train.tsv, say, the one that is there.
+std::optional<fs::path> find_list(const fs::path& folder, const std::string& name) {
+  for (const char* ending : {".csv", ".txt", ".tsv"})
+    if (is_file(folder / (name + ending))) return folder / (name + ending);
+  return std::nullopt;
+}
+
+fs::path list_called(const fs::path& folder, const std::string& name) {
+  if (const auto list = find_list(folder, name)) return *list;
+  throw Error(Fault::data, (folder / (name + ".csv")).string(), "no such list",
+              "data.path is one list, or a folder with train and test lists (.csv, .txt or .tsv)");
+}
+
+/// True for those to test on: the same share of every class.
+std::vector<bool> tested_by_class(const std::vector<ListedImage>& list, double test_fraction, uint64_t seed) {
+  std::map<std::string, std::vector<size_t>> of_class;
+  for (size_t i = 0; i < list.size(); ++i) of_class[list[i].label].push_back(i);
+  std::vector<bool> tested(list.size());
+  size_t label = 0;
+  for (const auto& [name, members] : of_class) {
+    const auto share = test_share(members.size(), test_fraction, seed, label++);
+    for (size_t k = 0; k < members.size(); ++k) tested[members[k]] = share[k];
+  }
+  return tested;
+}
+
+/// One list in two, about the same share of every class.
+Lists split_list(std::vector<ListedImage> list, const fs::path& file, double test_fraction, uint64_t seed) {
+  std::vector<bool> tested;
+  if (list.front().group.empty()) {
+    tested = tested_by_class(list, test_fraction, seed);
+  } else {
+    const auto column = [&](std::string ListedImage::*name) { return Numbering({&list}, name).of(list, name); };
+    tested = hold_out_groups(column(&ListedImage::label), column(&ListedImage::group), test_fraction,
+                             OfEveryClass::one_at_least, seed);
+  }
+  Lists lists;
+  for (size_t i = 0; i < list.size(); ++i) (tested[i] ? lists.test : lists.train).push_back(std::move(list[i]));
+  if (lists.test.empty())
+    throw Error(Fault::data, file.string(), "lists no class with two images, one to train and one to test",
+                "two images of different groups, where it has such a column; or give a folder with a train and a test "
+                "list");
+  return lists;
+}
+
+Lists read_lists(const DataParams& params, uint64_t seed) {
+  const fs::path path = params.path;
+  if (const ListedSet* set = find_listed_set(params.name)) {
+    for (const char* name : {set->train, set->test})
+      if (!is_file(path / name))
+        throw Error(Fault::data, (path / name).string(), "no such list",
+                    fmt::format("data.path is the folder of {} and {}: {}", set->train, set->test, set->obtain));
+    return {read_image_list(path / set->train), read_image_list(path / set->test), {}};
+  }
+  if (!is_folder(path)) return split_list(read_image_list(path), path, params.test_fraction, seed);
+  Lists lists{read_image_list(list_called(path, "train")), read_image_list(list_called(path, "test")), {}};
+  for (const char* name : {"val", "validation"})
+    if (const auto list = find_list(path, name)) lists.validation = read_image_list(*list);
+  return lists;
+}
 
 /// Listed names to files. A name without the ending of an image is its identity: the file of that name anywhere below
 /// the root. Paths are absolute, since decoded images are remembered by them.
@@ -157,11 +190,39 @@ ListedSplit resolve(const std::vector<ListedImage>& list, const Numbering& class
     const auto label = classes.find(image.label);
     if (!label)
       throw Error(Fault::data, image.path, fmt::format("its class {} has no training images", image.label),
-                  "add it to the training list or remove it from the test list");
+                  "add it to the training list or remove it from the others");
     split.files.push_back(finder.find(image.path));
     split.labels.push_back(*label);
   }
   return split;
+}
+
+/// Refuses lists of which two name the same group: what is tested would have been learnt.
+void number_groups(const Lists& lists, Listing& listing, const fs::path& path) {
+  const auto has_groups = [](const auto& list) { return !list.empty() && !list.front().group.empty(); };
+  if (!has_groups(lists.train)) return;
+  const Numbering groups({&lists.train, &lists.validation, &lists.test}, &ListedImage::group);
+  std::vector<const char*> part_of(groups.names.size());
+  const auto number = [&](const std::vector<ListedImage>& list, ListedSplit& split, const char* part) {
+    if (list.empty()) return;
+    if (!has_groups(list))
+      throw Error(Fault::data, path.string(),
+                  fmt::format("the training list has a column of groups, the {} list none", part),
+                  "give every list the column, so that no group is on both sides");
+    split.groups = groups.of(list, &ListedImage::group);
+    for (const int32_t group : split.groups) {
+      const char*& other = part_of[static_cast<size_t>(group)];
+      if (other != nullptr && other != part)
+        throw Error(Fault::data, path.string(),
+                    fmt::format("group {} is in the {} list and in the {} list",
+                                groups.names[static_cast<size_t>(group)], other, part),
+                    "move all its images to one of them");
+      other = part;
+    }
+  };
+  number(lists.train, listing.train, "training");
+  number(lists.validation, listing.validation, "validation");
+  number(lists.test, listing.test, "test");
 }
 
 /// An image that is in both parts is tested on after it was learnt.
@@ -209,12 +270,12 @@ Listing read_listing(const DataParams& params, uint64_t seed) {
   const Lists lists = read_lists(params, seed);
   const fs::path path = params.path;
   ImageFinder finder(!params.images.empty() ? fs::path(params.images) : is_folder(path) ? path : path.parent_path());
-  const Numbering classes(lists.train, &ListedImage::label);
-  Listing listing{classes.names, resolve(lists.train, classes, finder), resolve(lists.test, classes, finder)};
-  if (!lists.train.front().client.empty()) {
-    const Numbering clients(lists.train, &ListedImage::client);
-    for (const auto& image : lists.train) listing.train.clients.push_back(*clients.find(image.client));
-  }
+  const Numbering classes({&lists.train}, &ListedImage::label);
+  Listing listing{classes.names, resolve(lists.train, classes, finder), resolve(lists.validation, classes, finder),
+                  resolve(lists.test, classes, finder)};
+  if (!lists.train.front().client.empty())
+    listing.train.clients = Numbering({&lists.train}, &ListedImage::client).of(lists.train, &ListedImage::client);
+  number_groups(lists, listing, path);
   warn_of_repeats(listing);
   return listing;
 }
@@ -237,7 +298,7 @@ std::optional<ListedFiles> check_listed_files(const DataParams& params, uint64_t
   found.train = static_cast<int64_t>(listing.train.files.size());
   found.test = static_cast<int64_t>(listing.test.files.size());
   if (set != nullptr) found.images = set->images, found.obtain = set->obtain;
-  for (const auto* split : {&listing.train, &listing.test})
+  for (const auto* split : {&listing.train, &listing.validation, &listing.test})
     for (const auto& file : split->files)
       if (!is_file(file)) found.missing.push_back(file.string());
   return found;
@@ -252,7 +313,8 @@ Dataset read_listed_images(const DataParams& params, uint64_t seed) {
   data.name = params.name;
   data.class_names = std::move(listing.class_names);
   data.augmentation = {resized_crop(), flip()};
-  CacheRules rules{cache_folder(params), "", side, params.channels == 1 ? 1 : 3, params.bad == "skip", params.verify};
+  CacheRules rules{cache_folder(params), "",           side, params.channels == 1 ? 1 : 3, levels_of(params),
+                   params.bad == "skip", params.verify};
   data.normalisation = rules.channels == 1 ? Normalisation{{0.5F}, {0.25F}} : imagenet_normalisation();
   const auto fill = [&](Split& split, const ListedSplit& listed, const char* part) {
     rules.name = fmt::format("{}-{}", params.name, part);
@@ -266,7 +328,9 @@ Dataset read_listed_images(const DataParams& params, uint64_t seed) {
   };
   const CachedImages train = fill(data.train, listing.train, "train");
   fill(data.test, listing.test, "test");
+  if (!listing.validation.files.empty()) fill(data.validation, listing.validation, "validation");
   data.clients = kept(listing.train.clients, train.files);
+  data.groups = kept(listing.train.groups, train.files);
   data.sources = train.sources;
   return data;
 }

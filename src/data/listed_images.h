@@ -21,11 +21,12 @@ struct ListedSplit {
   std::vector<std::filesystem::path> files;
   std::vector<int32_t> labels;
   std::vector<int32_t> clients;  // empty where the list names none
+  std::vector<int32_t> groups;   // the same group has the same number in every part
 };
 
 struct Listing {
   std::vector<std::string> class_names;  // in order of their numbers where they are numbers, else of the alphabet
-  ListedSplit train, test;
+  ListedSplit train, validation, test;
 };
 
 /// Reads the lists, not the images.

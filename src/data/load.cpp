@@ -25,8 +25,10 @@ Dataset read_by_name(const DataParams& params, uint64_t seed) {
   if (params.name == "cifar10") return read_cifar(path_of(params), 10);
   if (params.name == "cifar100") return read_cifar(path_of(params), 100);
   if (params.name == "idx") return read_idx(path_of(params));
+  if (params.name == "npz") return read_npz(path_of(params));
   if (params.name == "folder")
-    return read_image_folder(path_of(params), params.size, params.channels, params.test_fraction, seed);
+    return read_image_folder(path_of(params), params.size, params.channels, params.test_fraction, seed,
+                             levels_of(params));
   if (made_of_lists(params)) {
     path_of(params);
     return read_listed_images(params, seed);
@@ -66,9 +68,9 @@ void override_channels(std::vector<float>& values, const std::vector<double>& wa
 }  // namespace
 
 const std::vector<std::string>& data_set_names() {
-  static const std::vector<std::string> names{"shapes",           "cifar10",     "cifar100",  "idx",
-                                              "folder",           "imagenet-lt", "places-lt", "inaturalist-2018",
-                                              "inaturalist-user", "list"};
+  static const std::vector<std::string> names{
+      "shapes",    "cifar10",          "cifar100",         "idx", "npz", "folder", "imagenet-lt",
+      "places-lt", "inaturalist-2018", "inaturalist-user", "list"};
   return names;
 }
 
@@ -80,13 +82,22 @@ Dataset load_dataset(const DataParams& params, uint64_t seed) {
   return data;
 }
 
+std::optional<Levels> levels_of(const DataParams& params) {
+  if (params.levels.empty()) return std::nullopt;
+  if (params.levels.size() != 2 || !(params.levels[0] < params.levels[1]))
+    throw Error(Fault::usage, "data.levels", fmt::format("{} are no levels", fmt::join(params.levels, ",")),
+                "two numbers, the value that becomes black and the higher one that becomes white: 0,4095 for 12 bits");
+  return Levels{params.levels[0], params.levels[1]};
+}
+
 Images read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input) {
   if (!made_of_lists(params)) {
-    Image image = resize(with_channels(read_image(path), input.channels), input.height, input.width);
+    const Image file = read_image(path, 0, levels_of(params));
+    Image image = resize(with_channels(file, input.channels), input.height, input.width);
     return Images::own(input, std::move(image.bytes));
   }
   const int64_t side = stored_side(params, input.height);
-  Image image = with_channels(centre_square(read_image(path, side), side), input.channels);
+  Image image = with_channels(centre_square(read_image(path, side, levels_of(params)), side), input.channels);
   Images one = Images::own(input, std::move(image.bytes));
   one.margin = (side - input.height) / 2;
   return one;

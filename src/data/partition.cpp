@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <queue>
+#include <unordered_map>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
@@ -85,12 +86,12 @@ void fill_empty(Partition& partition, uint64_t seed) {
   }
 }
 
-Partition dirichlet(const PartitionParams& params, std::span<const int64_t> samples, std::span<const int32_t> labels,
-                    int64_t classes, uint64_t seed) {
-  const ByClass by_class = by_class_of(samples, labels, classes);
+/// Repeats a draw that leaves clients empty. `draw` gives the partition of an attempt.
+template <class Draw>
+Partition draw_until_none_is_empty(const Draw& draw, uint64_t seed) {
   Partition partition;
   for (uint32_t attempt = 0; attempt < max_draws; ++attempt) {
-    partition = draw_dirichlet(by_class, params, seed, attempt);
+    partition = draw(attempt);
     const int64_t empty = count_empty(partition);
     if (empty == 0) return partition;
     if (empty > hopeless) break;
@@ -99,12 +100,106 @@ Partition dirichlet(const PartitionParams& params, std::span<const int64_t> samp
   return partition;
 }
 
+Partition dirichlet(const PartitionParams& params, std::span<const int64_t> samples, std::span<const int32_t> labels,
+                    int64_t classes, uint64_t seed) {
+  const ByClass by_class = by_class_of(samples, labels, classes);
+  return draw_until_none_is_empty([&](uint32_t attempt) { return draw_dirichlet(by_class, params, seed, attempt); },
+                                  seed);
+}
+
 Partition iid(int64_t clients, std::span<const int64_t> samples, uint64_t seed) {
   Partition partition(static_cast<size_t>(clients));
   size_t next = 0;
   for (const int64_t k : permutation(static_cast<int64_t>(samples.size()), Random(seed, Purpose::partition)))
     partition[next++ % partition.size()].push_back(samples[static_cast<size_t>(k)]);
   return partition;
+}
+
+using Members = std::vector<std::vector<int64_t>>;  // samples of each group
+
+Members members_of(std::span<const int64_t> samples, std::span<const int32_t> groups) {
+  Members members;
+  std::unordered_map<int32_t, size_t> place;  // a long tail that was cut leaves groups without samples
+  for (const int64_t sample : samples) {
+    const auto found = place.try_emplace(groups[static_cast<size_t>(sample)], members.size()).first;
+    if (found->second == members.size()) members.emplace_back();
+    members[found->second].push_back(sample);
+  }
+  return members;
+}
+
+/// Groups by client: the next of a random order goes to whoever has the fewest samples.
+Partition iid_groups(int64_t clients, const Members& members, uint64_t seed) {
+  using Load = std::pair<size_t, size_t>;  // samples, client
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  Partition of_groups(static_cast<size_t>(clients));
+  for (size_t k = 0; k < of_groups.size(); ++k) loads.emplace(0, k);
+  for (const int64_t group : permutation(static_cast<int64_t>(members.size()), Random(seed, Purpose::partition))) {
+    const auto [load, client] = loads.top();
+    loads.pop();
+    of_groups[client].push_back(group);
+    loads.emplace(load + members[static_cast<size_t>(group)].size(), client);
+  }
+  return of_groups;
+}
+
+/// Groups by client. The class shares of the clients are drawn as for single samples, and the client of a group by the
+/// shares of the class of a random one of its samples.
+Partition dirichlet_groups(const PartitionParams& params, const Members& members, std::span<const int32_t> labels,
+                           int64_t classes, uint64_t seed) {
+  return draw_until_none_is_empty(
+      [&](uint32_t attempt) {
+        Partition of_groups(static_cast<size_t>(params.clients));
+        std::vector<std::vector<double>> shares;
+        for (int64_t c = 0; c < classes; ++c) {
+          Random random(seed, Purpose::partition, static_cast<uint32_t>(c), attempt);
+          shares.push_back(cumulative_dirichlet(random, std::vector<double>(of_groups.size(), params.alpha)));
+        }
+        Random random(seed, Purpose::partition, own_draws, attempt);
+        for (size_t group = 0; group < members.size(); ++group) {
+          const int64_t sample = members[group][random.below(members[group].size())];
+          const auto& of_class = shares[static_cast<size_t>(labels[static_cast<size_t>(sample)])];
+          of_groups[drawn(of_class, random)].push_back(static_cast<int64_t>(group));
+        }
+        return of_groups;
+      },
+      seed);
+}
+
+Partition by_group(const PartitionParams& params, std::span<const int64_t> samples, std::span<const int32_t> labels,
+                   int64_t classes, uint64_t seed, std::span<const int32_t> groups) {
+  const Members members = members_of(samples, groups);
+  if (static_cast<int64_t>(members.size()) < params.clients)
+    throw Error(Fault::data, "partition.clients",
+                fmt::format("{} clients cannot share {} groups of training samples", params.clients, members.size()),
+                "a group, such as a patient, stays with one client: use fewer clients or more data");
+  const Partition of_groups = params.kind == PartitionKind::iid
+                                  ? iid_groups(params.clients, members, seed)
+                                  : dirichlet_groups(params, members, labels, classes, seed);
+  Partition partition;
+  for (const auto& client : of_groups) {
+    auto& own = partition.emplace_back();
+    for (const int64_t group : client) {
+      const auto& all = members[static_cast<size_t>(group)];
+      own.insert(own.end(), all.begin(), all.end());
+    }
+  }
+  return partition;
+}
+
+/// For partitions that come from elsewhere.
+void refuse_shared_groups(const Partition& partition, std::span<const int32_t> groups, const std::string& key) {
+  std::unordered_map<int32_t, std::pair<size_t, int64_t>> seen;  // client and sample
+  for (size_t k = 0; k < partition.size(); ++k)
+    for (const int64_t sample : partition[k]) {
+      const auto [at, first] = seen.try_emplace(groups[static_cast<size_t>(sample)], k, sample);
+      if (!first && at->second.first != k)
+        throw Error(Fault::data, key,
+                    fmt::format("gives training samples {} and {} to clients {} and {}, but they are of one group",
+                                at->second.second, sample, at->second.first, k),
+                    "a group, such as a patient, stays with one client: correct the list, or leave out its column of "
+                    "groups");
+    }
 }
 
 /// Each client draws its own samples; another one may draw the same. Dirichlet: class shares around those of all data.
@@ -177,7 +272,7 @@ Partition from_file(const std::string& file, std::span<const int64_t> samples) {
 
 Partition make_partition(const PartitionParams& params, std::span<const int64_t> samples,
                          std::span<const int32_t> labels, int64_t classes, uint64_t seed,
-                         std::span<const int32_t> users) {
+                         std::span<const int32_t> users, std::span<const int32_t> groups) {
   Partition partition;
   if (params.kind == PartitionKind::central) {
     partition = {{samples.begin(), samples.end()}};
@@ -186,8 +281,13 @@ Partition make_partition(const PartitionParams& params, std::span<const int64_t>
   } else if (params.kind == PartitionKind::user) {
     partition = by_user(samples, users);
   } else if (params.samples > 0) {
+    if (!groups.empty())
+      throw Error(Fault::usage, "partition.samples", "lets clients share images, but the data set has groups",
+                  "a group, such as a patient, stays with one client: set it to 0, or leave out the column of groups");
     if (samples.empty()) throw Error(Fault::data, "partition.samples", "there are no training images to draw from");
     partition = drawn_by_clients(params, samples, labels, classes, seed);
+  } else if (!groups.empty()) {
+    partition = by_group(params, samples, labels, classes, seed, groups);
   } else {
     if (static_cast<int64_t>(samples.size()) < params.clients)
       throw Error(Fault::data, "partition.clients",
@@ -196,6 +296,7 @@ Partition make_partition(const PartitionParams& params, std::span<const int64_t>
     partition = params.kind == PartitionKind::iid ? iid(params.clients, samples, seed)
                                                   : dirichlet(params, samples, labels, classes, seed);
   }
+  if (!groups.empty()) refuse_shared_groups(partition, groups, fmt::format("partition.kind {}", name_of(params.kind)));
   for (auto& client : partition) std::sort(client.begin(), client.end());
   return partition;
 }

@@ -53,7 +53,7 @@ class Reader {
 
 }  // namespace
 
-Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file) {
+Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file, MaybeLevels levels) {
   const bool plain = bytes[1] == '2' || bytes[1] == '3';
   const bool colour = bytes[1] == '3' || bytes[1] == '6';
   Reader reader(bytes, file);
@@ -75,7 +75,7 @@ Image decode_pnm(std::span<const uint8_t> bytes, const std::string& file) {
     uint32_t value = plain ? reader.number() : reader.byte();
     if (!plain && wide) value = value << 8 | reader.byte();
     if (value > most) unreadable(file, format, fmt::format("a pixel of {} is above the largest value {}", value, most));
-    pixel = static_cast<uint8_t>((value * 255 + most / 2) / most);
+    pixel = wide && levels ? to_byte(value, *levels) : static_cast<uint8_t>((value * 255 + most / 2) / most);
   }
   Image image = to_planes(shape, pixels);
   image.memory = memory;

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <unordered_set>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/progress.h"
 #include "fedgrab/core/random.h"
+#include "fedgrab/data/group_split.h"
 #include "fedgrab/experiment/evaluation.h"
 
 namespace fedgrab {
@@ -33,11 +36,32 @@ std::vector<int64_t> hold_out(std::vector<int64_t>& samples, std::span<const int
   return held;
 }
 
-/// Up to `per_class` samples of every class that are not among `used`.
-std::vector<int64_t> unused(const std::vector<int64_t>& used, std::span<const int32_t> labels, int64_t classes,
-                            int64_t per_class, uint64_t seed) {
+/// The same with whole groups, as near to the share as they allow.
+std::vector<int64_t> hold_out_whole_groups(std::vector<int64_t>& samples, const Dataset& data, double share,
+                                           uint64_t seed) {
+  std::vector<int32_t> labels, groups;
+  for (const int64_t i : samples) {
+    labels.push_back(data.train.labels[static_cast<size_t>(i)]);
+    groups.push_back(data.groups[static_cast<size_t>(i)]);
+  }
+  const auto out = hold_out_groups(labels, groups, share, OfEveryClass::share, seed);
+  std::vector<int64_t> held, kept;
+  for (size_t k = 0; k < samples.size(); ++k) (out[k] ? held : kept).push_back(samples[k]);
+  samples = std::move(kept);
+  return held;
+}
+
+/// Up to `per_class` samples of every class that are not among `used`, nor of a group of one that is.
+std::vector<int64_t> unused(const std::vector<int64_t>& used, const Dataset& data, int64_t per_class, uint64_t seed) {
+  const auto& labels = data.train.labels;
+  const int64_t classes = data.classes();
   std::vector<bool> taken(labels.size());
   for (const int64_t i : used) taken[static_cast<size_t>(i)] = true;
+  std::unordered_set<int32_t> used_groups;
+  if (!data.groups.empty())
+    for (const int64_t i : used) used_groups.insert(data.groups[static_cast<size_t>(i)]);
+  for (size_t i = 0; i < data.groups.size(); ++i)
+    if (used_groups.contains(data.groups[i])) taken[i] = true;
   std::vector<int64_t> left(static_cast<size_t>(classes), per_class), chosen;
   for (const int64_t i : permutation(static_cast<int64_t>(labels.size()), Random(seed, Purpose::split))) {
     const auto at = static_cast<size_t>(i);
@@ -60,9 +84,28 @@ void use_common_classes(Dataset& data, const std::vector<std::string>& common) {
       throw Error(Fault::data, data.name, fmt::format("holds a class {} that the federation does not know", name));
     place.push_back(static_cast<int32_t>(found - common.begin()));
   }
-  for (auto* split : {&data.train, &data.test})
+  for (auto* split : {&data.train, &data.validation, &data.test})
     for (auto& label : split->labels) label = place[static_cast<size_t>(label)];
   data.class_names = common;
+}
+
+/// A split of the data set's own goes before one that is made here.
+void hold_out_validation(Preparation& p, const Settings& settings) {
+  const double share = settings.data.validation;
+  if (settings.longtail.validation > 0) {
+    if (share > 0)
+      throw Error(Fault::usage, "longtail.validation", "and data.validation both ask for a validation split",
+                  "set one of them");
+    p.validation = copy_samples(p.data.train, unused(p.samples, p.data, settings.longtail.validation, settings.seed()));
+  } else if (p.data.validation.count() > 0) {
+    if (share > 0) note("data.validation is not applied: the data set has a validation split of its own");
+    p.validation = p.data.validation;
+  } else if (share > 0) {
+    const auto held = p.data.groups.empty()
+                          ? hold_out(p.samples, p.data.train.labels, p.data.classes(), share, settings.seed())
+                          : hold_out_whole_groups(p.samples, p.data, share, settings.seed());
+    p.validation = copy_samples(p.data.train, held);
+  }
 }
 
 }  // namespace
@@ -76,17 +119,7 @@ Preparation prepare(const Settings& settings, const std::vector<std::string>& fe
                 "a folder of images: one folder per class");
   const auto& labels = p.data.train.labels;
   p.samples = sample_long_tail(settings.longtail, labels, p.data.classes(), p.data.balanced, settings.seed());
-  if (settings.data.validation > 0) {
-    const auto held = hold_out(p.samples, labels, p.data.classes(), settings.data.validation, settings.seed());
-    p.validation = copy_samples(p.data.train, held);
-  }
-  if (settings.longtail.validation > 0) {
-    if (settings.data.validation > 0)
-      throw Error(Fault::usage, "longtail.validation", "and data.validation both ask for a validation split",
-                  "set one of them");
-    p.validation = copy_samples(
-        p.data.train, unused(p.samples, labels, p.data.classes(), settings.longtail.validation, settings.seed()));
-  }
+  hold_out_validation(p, settings);
   p.counts = class_counts(labels, p.samples, p.data.classes());
   p.groups = group_classes(settings.eval, p.counts, p.data.balanced);
   return p;
@@ -108,7 +141,7 @@ Split copy_samples(const Split& from, std::span<const int64_t> indices) {
 
 Partition partition_samples(const Settings& settings, const Preparation& prepared) {
   return make_partition(settings.partition, prepared.samples, prepared.data.train.labels, prepared.data.classes(),
-                        settings.seed(), prepared.data.clients);
+                        settings.seed(), prepared.data.clients, prepared.data.groups);
 }
 
 }  // namespace fedgrab

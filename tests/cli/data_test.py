@@ -1,5 +1,6 @@
 """Lists of image files, as users bring them: read, looked at, checked, trained on."""
 import json
+import pathlib
 import re
 import unittest
 
@@ -96,6 +97,45 @@ class Lists(Case):
         self.assertIn("8142 classes", self.fedgrab("data", "info", *flags))
         text = self.fedgrab("data", "partition", *flags, "--clients", 20)
         self.assertLess(len(text.splitlines()), 100)
+
+
+class Formats(Case):
+    NPZ = pathlib.Path(__file__).resolve().parents[1] / "data" / "reference" / "medmnist.npz"
+
+    def test_numpy_archives(self):
+        flags = ["--data", "npz", "--data-path", self.NPZ]
+        text = self.fedgrab("data", "info", *flags)
+        self.assertIn("npz: 3 classes, images 3x4x5, 6 training images of 6 available, 3 test images", text)
+        self.assertIn("2 images are the validation split of the data set", text)
+        self.assertIn("all 6 training, 2 validation and 3 test images can be read", self.fedgrab("data", "check", *flags))
+        (self.folder / "cut.npz").write_bytes(self.NPZ.read_bytes()[:-30])
+        self.assertIn("cut.npz", self.fedgrab("data", "check", "--data", "npz", "--data-path", "cut.npz", code=3))
+
+    def test_patients(self):
+        rows = ["path,label,patient"]
+        for i in range(40):
+            write_ppm(self.folder / f"{i}.ppm", (i, 2, 3), size=2)
+            rows.append(f"{i}.ppm,{('red', 'green')[i % 2]},P{i // 4}")
+        (self.folder / "table.csv").write_text("\n".join(rows))
+        flags = ["--data", "list", "--data-path", "table.csv", "--set", "data.size=1", "--set", "data.cache=cache"]
+        self.assertRegex(self.fedgrab("data", "info", *flags), r"training images are of 8 groups; .* one client")
+        self.fedgrab("data", "partition", *flags, "--clients", 4)
+        err = self.fedgrab("data", "partition", *flags, "--clients", 9, code=3)
+        self.assertIn("9 clients cannot share 8 groups", err)
+        err = self.fedgrab("data", "partition", *flags, "--set", "partition.samples=5", code=2)
+        self.assertIn("partition.samples", err)
+
+    def test_a_file_is_what_it_holds(self):
+        """Whatever its name says."""
+        for label in ("a", "b"):
+            for i in range(2):
+                write_ppm(self.folder / "set" / label / f"{i}.ppm", (i, 2, 3), size=2)
+        (self.folder / "set" / "a" / "0.ppm").rename(self.folder / "set" / "a" / "0.dcm")
+        flags = ["--data", "folder", "--data-path", "set"]
+        self.assertIn("all 2 training and 2 test images can be read", self.fedgrab("data", "check", *flags))
+        (self.folder / "set" / "a" / "1.2.840").write_bytes(bytes(128) + b"DICM")
+        err = self.fedgrab("data", "check", *flags, code=3)
+        self.assertRegex(err, "1.2.840: (cannot be read as DICOM|is a DICOM file)")
 
 
 if __name__ == "__main__":

@@ -124,6 +124,21 @@ TEST(ImageFolder, MayHaveAClassCalledTrain) {
   EXPECT_EQ(read_image_folder(folder.path(), 8, 0, 0.5, 0).class_names, (std::vector<std::string>{"car", "train"}));
 }
 
+TEST(ImageFolder, ReadsAValidationFolder) {
+  const ScratchFolder folder;
+  folder.write("train/a/1.pgm", grey(1));
+  folder.write("train/b/1.pgm", grey(2));
+  folder.write("val/b/1.pgm", grey(3));
+  folder.write("test/a/1.pgm", grey(4));
+  const Dataset data = read_image_folder(folder.path(), 8, 0, 0.2, 0);
+  EXPECT_EQ(firsts(data.train), (std::vector<int>{1, 2}));
+  EXPECT_EQ(firsts(data.validation), (std::vector<int>{3}));
+  EXPECT_EQ(data.validation.labels, (std::vector<int32_t>{1}));
+  EXPECT_EQ(firsts(data.test), (std::vector<int>{4}));
+  folder.write("val/c/1.pgm", grey(3));
+  expect_refused(folder, {folder.path("val/c"), "remove it from val/"});
+}
+
 TEST(ImageFolder, IgnoresHiddenFolders) {
   const ScratchFolder folder;
   for (const char* name : {"a/1.pgm", "a/2.pgm", "b/1.pgm", "b/2.pgm", ".cache/1.pgm"}) folder.write(name, grey(1));

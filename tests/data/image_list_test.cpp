@@ -9,9 +9,16 @@ using Rows = std::vector<std::vector<std::string>>;
 Rows read(std::string_view text) {
   const ScratchFolder folder;
   Rows rows;
-  for (const auto& [path, label, client] : read_image_list(folder.write("list", text)))
+  for (const auto& [path, label, client, group] : read_image_list(folder.write("list", text)))
     rows.push_back({path, label, client});
   return rows;
+}
+
+std::vector<std::string> read_groups(std::string_view text) {
+  const ScratchFolder folder;
+  std::vector<std::string> groups;
+  for (const auto& image : read_image_list(folder.write("list", text))) groups.push_back(image.group);
+  return groups;
 }
 
 void expect_refused(std::string_view text, const std::vector<std::string>& fragments) {
@@ -40,9 +47,18 @@ TEST(ImageList, ReadsWhatSpreadsheetsWrite) {
   EXPECT_EQ(read("label\timage\nx\ta b.png\n"), (Rows{{"a b.png", "x", ""}}));
 }
 
+TEST(ImageList, ReadsGroups) {
+  EXPECT_EQ(read_groups("path,label,group\na,1,p 7\nb,1,8\n"), (std::vector<std::string>{"p 7", "8"}));
+  for (const char* name : {"group_id", "Patient", "patient_id", "SUBJECT", "subject_id"})
+    EXPECT_EQ(read_groups(std::string(name) + ";path;label\nx;a;1\n"), (std::vector<std::string>{"x"})) << name;
+  EXPECT_EQ(read_groups("path,label\na,1\n"), (std::vector<std::string>{""}));
+  EXPECT_EQ(read_groups("a 1\n"), (std::vector<std::string>{""}));
+}
+
 TEST(ImageList, NamesTheLineAtFault) {
   expect_refused("path,label\na.png,1\nb.png\n", {"list.csv:3", "no label"});
   expect_refused("path,label,client\na.png,1,\n", {"list.csv:2", "no client"});
+  expect_refused("path,label,patient\na.png,1,7\nb.png,1,\n", {"list.csv:3", "no group"});
   expect_refused("a.png 1\n\nb.png\n", {"list.csv:3", "path label"});
   expect_refused("a.png,1\n", {"list.csv:1", "path,label"});
   expect_refused("path,label\na.png,1\nb.png,benign, large\n", {"list.csv:3", "3 fields, the first line 2", "quotes"});

@@ -6,7 +6,7 @@
 
 #include "data/decode.h"
 #include "fedgrab/core/parallel.h"
-#include "scratch_folder.h"
+#include "image_files.h"
 
 namespace fedgrab::image_test {
 
@@ -31,6 +31,9 @@ constexpr std::string_view png_bits =
 constexpr std::string_view png_grey_alpha =
     "89504e470d0a1a0a0000000d49484452000000020000000108040000005e2bb7010000000d4944415478da634cf9cf60020004cb"
     "019984c6126a0000000049454e44ae426082";
+constexpr std::string_view png_wide =
+    "89504e470d0a1a0a0000000d4948445200000003000000021000000000e88fe5850000001649444154789c636060f8ffdfd79781"
+    "ff3f2303f30b00205d0493980728600000000049454e44ae426082";
 constexpr std::string_view jpeg_rgb =
     "ffd8ffe000104a46494600010100000100010000ffdb0043000302020302020303030304030304050805050404050a070706080c"
     "0a0c0c0b0a0b0b0d0e12100d0e110e0b0b1016101113141515150c0f171816141812141514ffdb00430103040405040509050509"
@@ -49,16 +52,7 @@ constexpr std::string_view jpeg_cmyk =
     "11004b1100ffc4001500010100000000000000000000000000000907ffc40014100100000000000000000000000000000000ffda"
     "000e0443004d0059004b00003f007f16c1b64d1fffd9";
 
-Image read(std::string_view content) {
-  const ScratchFolder folder;
-  return read_image(folder.write("image", content));
-}
-
-void expect_unreadable(std::string_view content, const std::string& why) {
-  const ScratchFolder folder;
-  const auto file = folder.write("broken.png", content);
-  expect_error(Fault::data, [&] { read_image(file); }, {file, why});
-}
+Image read(std::string_view content) { return read_content(content); }
 
 TEST(Png, ReadsColour) {
   const Image image = read(from_hex(png_rgb));
@@ -82,6 +76,15 @@ TEST(Png, ExpandsPalettes) {
 TEST(Png, BringsEveryDepthToEightBits) {
   EXPECT_EQ(read(from_hex(png_grey16)).bytes, (Bytes{0, 255, 77}));
   EXPECT_EQ(read(from_hex(png_bits)).bytes, (Bytes{0, 255, 0, 255, 255}));
+}
+
+TEST(Png, CutsSixteenBitsToLevels) {
+  const Levels levels{1000, 4095};
+  EXPECT_EQ(read_content(from_hex(png_wide), levels).bytes, (Bytes{0, 255, 255, 255, 0, 0}));
+  EXPECT_EQ(read_content(from_hex(png_wide), Levels{0, 4095}).bytes, (Bytes{0, 255, 255, 255, 16, 62}));
+  EXPECT_EQ(read_content(from_hex(png_wide)).bytes, (Bytes{0, 255, 77, 16, 1, 4}));
+  EXPECT_EQ(read_content(from_hex(png_rgb), levels).bytes, read(from_hex(png_rgb)).bytes) << "of 8 bits";
+  EXPECT_EQ(read_content(std::string("P5 2 1 65535\n\x0F\xFF\x4D\x4D", 17), levels).bytes, (Bytes{255, 255}));
 }
 
 TEST(Png, RefusesEveryTruncation) {
@@ -179,10 +182,15 @@ TEST(Pnm, RefusesWhatIsNotAnImage) {
 
 TEST(ReadImage, RefusesOtherFiles) {
   expect_unreadable("", "is empty");
-  expect_unreadable("GIF89a", "not a PNG, JPEG, PPM or PGM");
-  expect_unreadable("P7\nWIDTH 1", "not a PNG, JPEG, PPM or PGM");
+  expect_unreadable("GIF89a", "not a PNG, JPEG, TIFF, WebP, DICOM, PPM or PGM");
+  expect_unreadable("P7\nWIDTH 1", "not a PNG, JPEG, TIFF, WebP, DICOM, PPM or PGM");
   const ScratchFolder folder;
   expect_error(Fault::data, [&] { read_image(folder.path("absent.png")); }, {folder.path("absent.png")});
+}
+
+TEST(ReadImage, NamesThePackageOfAFormatThatWasNotBuilt) {
+  expect_error(Fault::data, [] { not_built_in("scan.dcm", "DICOM", "libdcmtk-dev"); },
+               {"scan.dcm", "is a DICOM file", "install libdcmtk-dev"});
 }
 
 // 16000 x 16000 pixels of four bytes in 69 bytes.
@@ -228,10 +236,24 @@ TEST(MemoryBudget, IsNotExceededByThreadsTogether) {
 }
 
 TEST(LooksLikeImage, GoesByTheEnding) {
-  for (const char* name : {"a.png", "b.JPG", "c.jpeg", "d.Ppm", "e.pgm", "f.g.pnm"})
+  for (const char* name :
+       {"a.png", "b.JPG", "c.jpeg", "d.Ppm", "e.pgm", "f.g.pnm", "g.tif", "h.TIFF", "i.webp", "j.dcm"})
     EXPECT_TRUE(looks_like_image(name)) << name;
   for (const char* name : {"png", "a.txt", "Thumbs.db", "._a.png", ".png", "a.png.part"})
     EXPECT_FALSE(looks_like_image(name)) << name;
+}
+
+TEST(IsImageFile, LooksIntoFilesOfOtherNames) {
+  const ScratchFolder folder;
+  const std::string dicom = std::string(128, '\0') + "DICM";
+  EXPECT_TRUE(is_image_file(folder.write("1.2.840.10008", dicom)));
+  EXPECT_TRUE(is_image_file(folder.write("scan", from_hex(png_rgb))));
+  EXPECT_TRUE(is_image_file(folder.write("broken.png", "")));
+  EXPECT_FALSE(is_image_file(folder.write("DICOMDIR", dicom))) << "the index of an archive";
+  EXPECT_FALSE(is_image_file(folder.write(".scan", from_hex(png_rgb))));
+  EXPECT_FALSE(is_image_file(folder.write("notes", "P2 was well")));
+  EXPECT_FALSE(is_image_file(folder.write("empty", "")));
+  EXPECT_FALSE(is_image_file(folder.path()));
 }
 
 const Image pattern{{1, 5, 7}, {0,   37,  74, 111, 148, 185, 222, 91, 141, 191, 241, 35,  85, 135, 182, 245, 52, 115,

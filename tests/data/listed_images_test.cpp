@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
+#include "fedgrab/core/random.h"
 #include "fedgrab/data/partition.h"
 #include "scratch_folder.h"
 
@@ -81,6 +84,59 @@ TEST_F(ListedImages, ReadsAHospitalsTable) {
   EXPECT_EQ(class_counts(data.train.labels, 2), (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(class_counts(data.test.labels, 2), (std::vector<int64_t>{3, 2}));
   for (size_t i = 0; i < data.clients.size(); ++i) EXPECT_EQ(data.clients[i], (firsts(data.train)[i] - 1) % 2);
+}
+
+/// Nobody is learnt and tested: over many tables and seeds, whatever classes a patient's images have.
+TEST_F(ListedImages, APatientIsOnOneSide) {
+  params.test_fraction = 0.3;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Random random(seed, Purpose::synthetic);
+    std::string table = "path,label,patient\n";
+    const uint64_t patients = 4 + random.below(30);
+    for (int i = 0; i < 120; ++i)
+      table += fmt::format("{}.ppm,{},P{}\n", i, random.below(1 + random.below(4)), random.below(patients));
+    params.path = folder.write("all.csv", table);
+    const Listing listing = read_listing(params, seed);
+    ASSERT_EQ(listing.train.groups.size() + listing.test.groups.size(), 120U);
+    const std::set<int32_t> learnt(listing.train.groups.begin(), listing.train.groups.end());
+    for (const int32_t group : listing.test.groups) ASSERT_FALSE(learnt.contains(group)) << "seed " << seed;
+  }
+}
+
+TEST_F(ListedImages, RefusesAPatientInTwoLists) {
+  folder.write("train.csv", "path,label,patient\na.ppm,x,1\nb.ppm,y,2\n");
+  folder.write("test.csv", "path,label,patient\nc.ppm,x,2\n");
+  expect_error(Fault::data, [&] { read_listing(params, 1); }, {"group 2 is in the training list and in the test list"});
+  folder.write("test.csv", "path,label\nc.ppm,x\n");
+  expect_error(Fault::data, [&] { read_listing(params, 1); }, {"the test list none"});
+  folder.write("test.csv", "path,label,patient\nc.ppm,x,4\n");
+  folder.write("val.csv", "path,label,patient\nc.ppm,x,1\n");
+  expect_error(Fault::data, [&] { read_listing(params, 1); }, {"group 1", "validation list"});
+}
+
+TEST_F(ListedImages, ReadsAValidationList) {
+  folder.write("train.csv", "path,label,patient\na.ppm,x,7\nbad.ppm,x,8\nb.ppm,y,9\n");
+  folder.write("test.csv", "path,label,patient\nc.ppm,x,10\n");
+  folder.write("validation.txt", "path,label,patient\nd.ppm,y,11\n");
+  for (const auto& [name, value] : {std::pair("a", 1), {"b", 2}, {"c", 3}, {"d", 4}})
+    image(fmt::format("{}.ppm", name), value);
+  folder.write("bad.ppm", "P6");
+  params.bad = "skip";
+  const Dataset data = load();
+  EXPECT_EQ(firsts(data.validation), (std::vector<int>{4}));
+  EXPECT_EQ(data.validation.labels, (std::vector<int32_t>{1}));
+  EXPECT_EQ(data.groups, (std::vector<int32_t>{0, 2})) << "7 and 9, without that of the bad file";
+}
+
+TEST_F(ListedImages, LevelsMakeAnotherCache) {
+  folder.write("train.csv", "path,label\na.pgm,x\na.pgm,y\n");
+  folder.write("test.csv", "path,label\na.pgm,y\n");
+  folder.write("a.pgm", "P2 1 1 65535 1000");
+  EXPECT_EQ(firsts(load().train), (std::vector<int>{4, 4}));
+  params.levels = {0, 2000};
+  EXPECT_EQ(firsts(load().train), (std::vector<int>{128, 128}));
+  params.levels = {5, 5};
+  expect_error(Fault::usage, [&] { load(); }, {"data.levels", "5,5"});
 }
 
 TEST_F(ListedImages, FindsAnImageByItsIdentity) {

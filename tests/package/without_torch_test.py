@@ -1,4 +1,4 @@
-"""A build without LibTorch, and what its program can do: without_torch_test.py CMAKE BUILD_FOLDER [CMAKE_OPTION…]"""
+"""A build without LibTorch and the optional image formats, and what its program can do: without_torch_test.py CMAKE BUILD_FOLDER [CMAKE_OPTION…]"""
 import os
 import pathlib
 import shutil
@@ -26,7 +26,8 @@ class WithoutTorch(Case):
     def setUpClass(cls):
         try:
             run(CMAKE, "-S", ROOT, "-B", BUILD, *OPTIONS, "-DCMAKE_BUILD_TYPE=", "-DFEDGRAB_TORCH=OFF",
-                "-DFEDGRAB_TESTS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON")
+                "-DFEDGRAB_TESTS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON",
+                *(f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("TIFF", "WebP", "DCMTK")))
             run(CMAKE, "--build", BUILD, "--target", "fedgrab", "--parallel", "2")
         except subprocess.CalledProcessError as error:
             raise AssertionError(error.output) from None
@@ -34,7 +35,9 @@ class WithoutTorch(Case):
     def test_includes_and_links_no_part_of_it(self):
         commands = pathlib.Path(BUILD, "compile_commands.json").read_text()
         self.assertNotIn("torch", commands.replace("libtorch_absent", "").replace("without-torch", ""))
-        self.assertNotIn("torch", run("ldd", PROGRAM))
+        linked = run("ldd", PROGRAM)
+        for library in ("torch", "libtiff", "libwebp", "libdcm"):
+            self.assertNotIn(library, linked)
         if (pathlib.Path(BUILD) / "build.ninja").exists():
             self.assertNotIn("/torch/", run("ninja", "-C", BUILD, "-t", "deps"))
 

@@ -56,11 +56,16 @@ struct SourceSizes {
 struct Dataset {
   std::string name;
   Split train, test;
+  /// Empty unless the set comes with a validation split of its own.
+  Split validation;
   std::vector<std::string> class_names;
   Normalisation normalisation;
   Augmentation augmentation;
   /// Who holds each training sample, where the set says so.
   std::vector<int32_t> clients;
+  /// What each training sample belongs to, a patient say: samples of one group stay on one side of every split and with
+  /// one client. Empty where the set does not say.
+  std::vector<int32_t> groups;
   /// Files that were left out because they could not be read.
   std::vector<std::string> skipped;
   std::optional<SourceSizes> sources;

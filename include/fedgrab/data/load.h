@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fedgrab/data/dataset.h"
+#include "fedgrab/data/image.h"
 
 namespace fedgrab {
 
@@ -29,6 +30,7 @@ struct DataParams {
   int64_t cache_size = 0;
   std::string bad = "stop";
   bool verify = false;
+  std::vector<double> levels;
   std::vector<double> mean, std;
 
   template <class Visitor>
@@ -40,7 +42,8 @@ struct DataParams {
             "folder without train/ and test/, one list for both: share of each class kept for testing")
         .between(0.01, 0.9);
     v.param("validation", validation,
-            "share of each class of the training set held out to choose the best round and to stop early")
+            "share of each class of the training set held out to choose the best round and to stop early; not applied "
+            "where the data set has a validation split of its own")
         .between(0, 0.9);
     v.param("size", size, "folder, lists: images are size x size pixels (0: 32 for a folder, 224 for lists)")
         .between(0, 4096);
@@ -60,6 +63,9 @@ struct DataParams {
     v.param("bad", bad, "lists: stop at an image that cannot be read, or skip it and list it beside the cache")
         .one_of({"stop", "skip"});
     v.param("verify", verify, "lists: compare the checksum of every decoded image at the start");
+    v.param("levels", levels,
+            "folder, lists: the values of more than 8 bits that become black and white, as low,high (empty: the window "
+            "of a DICOM file, all that 16 bits can hold elsewhere)");
     v.param("mean", mean, "normalisation mean per channel, 0..1 (empty: the data set's own)").between(0, 1);
     v.param("std", std, "normalisation deviation per channel (empty: the data set's own)").between(1e-3, 10);
   }
@@ -77,6 +83,9 @@ std::optional<ListedFiles> check_listed_files(const DataParams& params, uint64_t
 /// Throws Error(Fault::data) naming the file at fault.
 Dataset load_dataset(const DataParams& params, uint64_t seed);
 
+/// Of data.levels, where they are set.
+std::optional<Levels> levels_of(const DataParams& params);
+
 /// One image file by itself, as the data set's own are read and cut, for a model with this input.
 Images read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input);
 
@@ -84,7 +93,9 @@ Images read_alone(const std::filesystem::path& path, const DataParams& params, I
 Dataset make_shapes(int64_t train_per_class, int64_t test_per_class, uint64_t seed);
 Dataset read_cifar(const std::string& path, int64_t classes);
 Dataset read_idx(const std::string& path);
-Dataset read_image_folder(const std::string& path, int64_t size, int64_t channels, double test_fraction, uint64_t seed);
+Dataset read_npz(const std::string& path);
+Dataset read_image_folder(const std::string& path, int64_t size, int64_t channels, double test_fraction, uint64_t seed,
+                          std::optional<Levels> levels = {});
 
 /// Lists of image files, decoded once into a cache.
 Dataset read_listed_images(const DataParams& params, uint64_t seed);

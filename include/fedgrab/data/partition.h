@@ -45,11 +45,13 @@ using Partition = std::vector<std::vector<int64_t>>;
 /// without any sample is repeated; after 1,000 draws, or one so sparse that repeating is hopeless, each empty client
 /// takes a sample from the largest. Where clients draw their samples, kind dirichlet draws the class shares of a client
 /// around those of all data (Hsu et al. 2019), and a client has no sample twice. `users` is who holds each sample, for
-/// kind user. Throws Error(Fault::data) when there are fewer samples than clients, or a file does not give each of the
-/// samples to one client.
+/// kind user. With `groups`, one for each sample, all samples of a group go to one client: kind iid gives the next
+/// group of a random order to the smallest client, kind dirichlet draws the client of a group by the class of a random
+/// one of its samples. Throws Error(Fault::data) when there are fewer samples or groups than clients, or a file does
+/// not give each of the samples to one client, or a file or `users` give one group to two.
 Partition make_partition(const PartitionParams& params, std::span<const int64_t> samples,
                          std::span<const int32_t> labels, int64_t classes, uint64_t seed,
-                         std::span<const int32_t> users = {});
+                         std::span<const int32_t> users = {}, std::span<const int32_t> groups = {});
 
 /// {"clients": [[…], …]}, one client a line.
 void save_partition(const std::filesystem::path& path, const Partition& partition);
