@@ -21,9 +21,13 @@ class Killed(Case):
         self.fedgrab(*RUN, "--out", "whole")
         return result(self.folder / "whole"), time.monotonic() - began
 
+    def command(self, out):
+        """Begins the run, or goes on with it."""
+        return [*RUN, *["--resume"] * (self.folder / out / "config.toml").exists(), "--out", out]
+
     def kill_after(self, delay, out):
         """Whether the process was still alive then."""
-        process = start(*RUN, "--resume", "--out", out, folder=self.folder)
+        process = start(*self.command(out), folder=self.folder)
         try:
             process.communicate(timeout=delay)
         except subprocess.TimeoutExpired:
@@ -40,7 +44,7 @@ class Killed(Case):
                 continue
             killed += 1
             rounds.append(len(metrics(out)) if (out / "metrics.jsonl").exists() else 0)
-            self.fedgrab(*RUN, "--resume", "--out", out.name)
+            self.fedgrab(*self.command(out.name))
             self.assertEqual(expected, result(out), f"killed in round {rounds[-1] + 1}")
             self.assertEqual([], half_written(out))
             if killed == KILLS:
@@ -54,7 +58,7 @@ class Killed(Case):
         for _ in range(KILLS):
             if not self.kill_after(moments.uniform(0.3, 0.9) * duration, "out"):
                 break
-        self.fedgrab(*RUN, "--resume", "--out", "out")
+        self.fedgrab(*self.command("out"))
         self.assertEqual(expected, result(self.folder / "out"))
 
 
@@ -123,11 +127,41 @@ class Resumed(Case):
         self.fedgrab("eval", "out", "--set", "posthoc.kind=tau-norm")
 
     def test_more_rounds_continue_a_finished_run(self):
-        self.fedgrab(*RUN, "--rounds", "3", "--out", "short")
+        self.fedgrab(*RUN, "--method", "fedavg", "--rounds", "3", "--out", "short")
         self.fedgrab("run", "--resume", "--out", "short", "--rounds", "5")
-        self.fedgrab(*RUN, "--rounds", "5", "--out", "long")
+        self.fedgrab(*RUN, "--method", "fedavg", "--rounds", "5", "--out", "long")
         short, long = result(self.folder / "short"), result(self.folder / "long")
         self.assertEqual(long, short)
+
+    def test_a_folder_without_a_run_is_refused(self):
+        (self.folder / "empty").mkdir()
+        for out in ("empty", "misspelt"):
+            err = self.fedgrab("run", "--resume", "--out", out, code=2)
+            self.assertEqual(1, len(err.splitlines()), err)
+            self.assertIn(f"fedgrab: error: {out}: holds no run to resume", err)
+        self.assertEqual([], list((self.folder / "empty").iterdir()))
+        self.assertFalse((self.folder / "misspelt").exists())
+
+    def test_a_run_without_a_checkpoint_says_that_it_restarts(self):
+        self.fedgrab(*RUN, "--rounds", "2", "--set", "checkpoint.every=0", "--out", "out")
+        whole = result(self.folder / "out")
+        for checkpoint in (self.folder / "out" / "checkpoints").iterdir():
+            checkpoint.unlink()
+        _, err = start("run", "--resume", "--out", "out", folder=self.folder).communicate()
+        self.assertIn("out has no checkpoint: restarting from round 1", err)
+        self.assertEqual(whole, result(self.folder / "out"))
+
+    def test_checkpoints_by_time_change_nothing_else(self):
+        """A time that is always over, and none."""
+        rounds = {"1e-9": [1, 2, 3], "0": [3]}
+        for minutes, saved in rounds.items():
+            self.fedgrab(*RUN, "--rounds", "3", "--set", "checkpoint.every=0", "--set", "checkpoint.keep=9",
+                         "--set", f"checkpoint.minutes={minutes}", "--out", minutes)
+            found = sorted(path.name for path in (self.folder / minutes / "checkpoints").iterdir())
+            self.assertEqual([f"round-{round:06}.safetensors" for round in saved], found)
+        by_time, at_the_end = (result(self.folder / minutes) for minutes in rounds)
+        for part in ("metrics", "summary", "partition"):
+            self.assertEqual(at_the_end[part], by_time[part])
 
     def test_a_finished_run_stays_as_it_is(self):
         self.fedgrab(*RUN, "--rounds", "2", "--out", "done")
@@ -136,8 +170,8 @@ class Resumed(Case):
         self.assertEqual(before, result(self.folder / "done"))
 
     def test_other_numbers_of_workers_do_not_matter(self):
-        self.fedgrab(*RUN, "--rounds", "4", "--out", "whole")
-        self.fedgrab(*RUN, "--rounds", "2", "--out", "part")
+        self.fedgrab(*RUN, "--method", "fedavg", "--rounds", "4", "--out", "whole")
+        self.fedgrab(*RUN, "--method", "fedavg", "--rounds", "2", "--out", "part")
         self.fedgrab("run", "--resume", "--out", "part", "--rounds", "4", "--set", "engine.workers=2")
         self.assertEqual(result(self.folder / "whole"), result(self.folder / "part"))
 
