@@ -11,6 +11,7 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
+#include "model_choice.h"
 
 namespace fedgrab::cli {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 const std::vector<std::string> splits{"test", "validation"};
 
 struct EvalFlags {
-  std::string model, split = splits.front();
+  ModelChoice model;
+  std::string split = splits.front();
   std::vector<std::string> set, posthoc;
   bool json = false;
 };
@@ -27,11 +29,11 @@ struct EvalFlags {
 void find_model(EvalFlags& flags) {
   const auto word = std::find_if(flags.set.begin(), flags.set.end(),
                                  [](const std::string& text) { return text.find('=') == std::string::npos; });
-  if (flags.model.empty() && word != flags.set.end()) {
-    flags.model = *word;
+  if (flags.model.path.empty() && word != flags.set.end()) {
+    flags.model.path = *word;
     flags.set.erase(word);
   }
-  if (flags.model.empty()) throw Error(Fault::usage, "command line", "model is required", "fedgrab eval --help");
+  if (flags.model.path.empty()) throw Error(Fault::usage, "command line", "model is required", "fedgrab eval --help");
 }
 
 /// The first class that differs.
@@ -42,22 +44,18 @@ std::string first_difference(const std::vector<std::string>& trained, const std:
 
 /// Where the data of a run lie, its own configuration says and no model file does.
 Assignments with_paths_of_run(const std::string& model, const std::vector<std::string>& changes) {
-  namespace fs = std::filesystem;
-  const fs::path given = fs::path(model).lexically_normal();
   Assignments all;
-  for (const fs::path& folder : {given, given.parent_path(), given.parent_path().parent_path()}) {
-    const RunDirectory run{folder};
-    if (!fs::exists(run.config())) continue;
-    const Config config = resolve_config(run.config(), {});
+  if (const auto run = run_of(model)) {
+    const Config config = resolve_config(run->config(), {});
     for (const auto& key : path_keys())
       if (const auto path = std::get<std::string>(config.get(key)); !path.empty()) all.emplace_back(key, path);
-    break;
   }
   for (auto& change : assignments_of(changes)) all.push_back(std::move(change));
   return all;
 }
 
 struct Evaluation {
+  LoadedModel model;
   PosthocRecord posthoc;
   Predictions predictions;
   Accuracy accuracy;
@@ -72,25 +70,26 @@ const Split& images_of(const EvalFlags& flags, const Preparation& prepared) {
 }
 
 Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, Preparation& prepared) {
-  const LoadedModel loaded = redeploy(flags.model, changes, &prepared);
+  const LoadedModel loaded = redeploy(flags.model.path, changes, &prepared, flags.model.which());
   if (prepared.data.shape() != loaded.card.input || prepared.data.classes() != loaded.state.model->classes)
-    throw Error(Fault::checkpoint, flags.model,
+    throw Error(Fault::checkpoint, flags.model.path,
                 fmt::format("expects {} classes of {}x{}x{} images, the data has {} of {}x{}x{}",
                             loaded.state.model->classes, loaded.card.input.channels, loaded.card.input.height,
                             loaded.card.input.width, prepared.data.classes(), prepared.data.shape().channels,
                             prepared.data.shape().height, prepared.data.shape().width));
   if (prepared.data.class_names != loaded.card.class_names)
-    throw Error(Fault::checkpoint, flags.model,
+    throw Error(Fault::checkpoint, flags.model.path,
                 fmt::format("was trained on other classes than the data has: {}",
                             first_difference(loaded.card.class_names, prepared.data.class_names)),
                 "the folders of the classes must have the names they had in training");
   prepared.data.normalisation = loaded.card.normalisation;
-  const Config config = resolve_config({flags.model, loaded.card.config}, changes);
+  const Config config = resolve_config({flags.model.path, loaded.card.config}, changes);
   const Settings settings = read_settings(config);
   const Partition nobody;
   const Federation federation{prepared.data, nobody, loaded.state.model, settings.train};
   const Split& images = images_of(flags, prepared);
-  Evaluation evaluation{loaded.posthoc, make_engine(settings.engine, federation)->predict(loaded.state, images), {}};
+  Evaluation evaluation{
+      loaded, loaded.posthoc, make_engine(settings.engine, federation)->predict(loaded.state, images), {}};
   evaluation.posthoc.kind = std::get<std::string>(config.get("posthoc.kind"));
   evaluation.accuracy = score(evaluation.predictions.classes, images.labels, prepared.groups, prepared.data.classes());
   return evaluation;
@@ -105,9 +104,9 @@ std::vector<std::string> cells_of(const Evaluation& evaluation) {
 }
 
 void evaluate(const EvalFlags& flags) {
-  const Assignments changes = with_paths_of_run(flags.model, flags.set);
-  const ModelCard card = load_model(flags.model).card;
-  Preparation prepared = prepare(read_settings(resolve_config({flags.model, card.config}, changes)));
+  const Assignments changes = with_paths_of_run(flags.model.path, flags.set);
+  const ModelCard card = load_model(flags.model.path, flags.model.which()).card;
+  Preparation prepared = prepare(read_settings(resolve_config({flags.model.path, card.config}, changes)));
   std::vector<Evaluation> evaluations;
   if (flags.posthoc.empty()) evaluations.push_back(evaluate_as(flags, changes, prepared));
   for (const auto& kind : flags.posthoc) {
@@ -115,13 +114,14 @@ void evaluate(const EvalFlags& flags) {
     with_kind.emplace_back("posthoc.kind", kind);
     evaluations.push_back(evaluate_as(flags, with_kind, prepared));
   }
+  note_model(flags.model, evaluations.front().model);
   if (flags.json) {
     Json all = Json::array();
-    for (const auto& [posthoc, predictions, accuracy] : evaluations) {
+    for (const auto& [model, posthoc, predictions, accuracy] : evaluations) {
       Json json = to_json(accuracy);
       json["posthoc"] = to_json(posthoc);
       json["loss"] = predictions.loss();
-      json["round"] = card.round;
+      json["round"] = model.card.round;
       json["split"] = flags.split;
       json["samples"] = images_of(flags, prepared).count();
       all.push_back(std::move(json));
@@ -129,8 +129,8 @@ void evaluate(const EvalFlags& flags) {
     fmt::print("{}\n", (flags.posthoc.empty() ? all.front() : all).dump());
     return;
   }
-  fmt::print("{} after round {} on {} {} images\n\n", flags.model, card.round, images_of(flags, prepared).count(),
-             flags.split);
+  fmt::print("{} after round {} on {} {} images\n\n", flags.model.path, evaluations.front().model.card.round,
+             images_of(flags, prepared).count(), flags.split);
   if (evaluations.size() == 1) {
     const Accuracy& accuracy = evaluations.front().accuracy;
     Table table({{"class", Align::left}, {"training images"}, {"accuracy"}});
@@ -148,7 +148,8 @@ void evaluate(const EvalFlags& flags) {
 void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Evaluate a model on its test set, or on the validation split of its run");
   auto flags = std::make_shared<EvalFlags>();
-  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")->type_name("CKPT");
+  command->add_option("model", flags->model.path, "Run directory, checkpoint or model.safetensors")->type_name("CKPT");
+  add_last_flag(*command, flags->model);
   command
       ->add_option(
           "--set", flags->set,

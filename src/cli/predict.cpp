@@ -1,60 +1,72 @@
 #include <fmt/format.h>
 
-#include "accuracy_table.h"
+#include "classification.h"
 #include "commands.h"
-#include "fedgrab/core/address_space.h"
 #include "fedgrab/core/error.h"
-#include "fedgrab/data/batch.h"
-#include "fedgrab/data/load.h"
-#include "fedgrab/experiment/checkpoint.h"
-#include "fedgrab/experiment/settings.h"
-#include "fedgrab/model/network.h"
+#include "fedgrab/core/file.h"
+#include "fedgrab/core/progress.h"
+#include "model_choice.h"
+#include "prediction_report.h"
 
 namespace fedgrab::cli {
 namespace {
 
+constexpr size_t most_named = 20;  // of the skipped files
+
 struct PredictFlags {
-  std::string model;
+  ModelChoice model;
   std::vector<std::string> images;
-  int64_t top = 3;
+  std::string csv;
   bool json = false;
+  ClassifyOptions classify;
 };
 
-torch::Tensor probabilities(Network& network, const ModelCard& card, const DataParams& data, const std::string& path) {
-  const Images one = read_alone(path, data, card.input);
-  auto input = torch::empty({1, card.input.channels, card.input.height, card.input.width});
-  const int64_t first = 0;
-  write_batch(one, {&first, 1}, card.normalisation, input.data_ptr<float>());
-  auto result = network.forward(input).logits.front().softmax(1)[0];
-  if (!result.isfinite().all().item<bool>())
-    throw Error(Fault::checkpoint, path, "the predictions contain NaN",
-                "it diverged in training: lower train.lr, or train longer");
-  return result;
+void print_lines(const std::vector<Classified>& images, const std::vector<std::string>& names, bool as_json) {
+  for (const auto& image : images) {
+    Json json{{"image", image.file->shown}, {"classes", Json::array()}};
+    std::string line = image.file->shown;
+    for (size_t i = 0; i < image.classes.size(); ++i) {
+      const auto& name = names[static_cast<size_t>(image.classes[i])];
+      line += fmt::format("\t{} {:.3f}", name, image.probabilities[i]);
+      json["classes"].push_back({{"name", name}, {"probability", static_cast<double>(image.probabilities[i])}});
+    }
+    // A file name may hold any bytes.
+    fmt::print("{}\n", as_json ? json.dump(-1, ' ', false, Json::error_handler_t::replace) : line);
+  }
+}
+
+void note_skipped(const std::vector<std::string>& skipped) {
+  for (size_t i = 0; i < std::min(skipped.size(), most_named); ++i) warn("skipped " + skipped[i]);
+  if (skipped.empty()) return;
+  warn(skipped.size() > most_named
+           ? fmt::format("{} skipped in all, {} of them not named here", skipped.size(), skipped.size() - most_named)
+           : fmt::format("{} skipped in all", skipped.size()));
 }
 
 void predict(const PredictFlags& flags) {
-  reserve_blas_memory(1);
-  const LoadedModel loaded = load_model(flags.model);
-  Network network(loaded.state.model);
-  network.load(loaded.state);
-  Config config{full_schema()};
-  config.load_toml_text(loaded.card.config, flags.model);
-  const DataParams data = read_settings(config).data;
+  const LoadedModel loaded = load_model(flags.model.path, flags.model.which());
+  const ImageFiles files = find_images(flags.images);
+  const Classification result = classify(loaded, files, flags.classify);
+  if (result.images.empty())
+    throw Error(Fault::data, flags.images.front(),
+                fmt::format("none of its {} images could be classified, the first because: {}", files.files.size(),
+                            result.skipped.front()));
   const auto& names = loaded.card.class_names;
-  for (const auto& path : flags.images) {
-    const auto [values, classes] = probabilities(network, loaded.card, data, path)
-                                       .topk(std::min<int64_t>(flags.top, static_cast<int64_t>(names.size())));
-    Json json{{"image", path}, {"classes", Json::array()}};
-    std::string line = path;
-    for (int64_t i = 0; i < values.size(0); ++i) {
-      const auto& name = names[static_cast<size_t>(classes[i].item<int64_t>())];
-      const auto p = values[i].item<double>();
-      line += fmt::format("\t{} {:.3f}", name, p);
-      json["classes"].push_back({{"name", name}, {"probability", p}});
-    }
-    // A file name may hold any bytes.
-    fmt::print("{}\n", flags.json ? json.dump(-1, ' ', false, Json::error_handler_t::replace) : line);
-  }
+  const auto truth = truth_of(result.images, names);
+  note_model(flags.model, loaded);
+  note_skipped(result.skipped);
+  for (const auto& warning : result.warnings) warn(warning);
+  if (!calibrated(loaded.card))
+    note(
+        "the probabilities are not calibrated (posthoc.temperature=true, with data.validation, calibrates them in "
+        "training)");
+  if (!flags.csv.empty())
+    write_atomically(flags.csv, prediction_table(result.images, truth, names).to_csv());
+  else
+    print_lines(result.images, names, flags.json);
+  if (flags.json) return;
+  if (!flags.csv.empty()) fmt::print("{}: {} images\n", flags.csv, result.images.size());
+  if (const auto text = truth_text(result.images, truth, names); !text.empty()) fmt::print("\n{}", text);
 }
 
 }  // namespace
@@ -62,16 +74,23 @@ void predict(const PredictFlags& flags) {
 void add_predict(CLI::App& app) {
   auto* command = app.add_subcommand("predict", "Classify images: class names and probabilities");
   auto flags = std::make_shared<PredictFlags>();
-  command->add_option("model", flags->model, "Run directory, checkpoint or model.safetensors")
+  command->add_option("model", flags->model.path, "Run directory, checkpoint or model.safetensors")
       ->required()
       ->type_name("CKPT");
-  command->add_option("images", flags->images, "PNG, JPEG, TIFF, WebP, DICOM or PPM files, any size")
+  command
+      ->add_option("images", flags->images,
+                   "PNG, JPEG, TIFF, WebP, DICOM or PPM files of any size, and folders of them, which are walked; subfolders with the "
+                   "names of classes say what is true")
       ->required()
-      ->type_name("IMAGE");
-  command->add_option("--top", flags->top, "How many classes to show")
+      ->type_name("IMAGE|FOLDER");
+  auto* csv = command->add_option("--csv", flags->csv, "Write a table: file, truth, classes and their probabilities")
+                  ->type_name("FILE");
+  command->add_option("--top", flags->classify.top, "How many classes to show")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  command->add_flag("--json", flags->json, "One JSON object a line");
+  command->add_flag("--json", flags->json, "One JSON object a line")->excludes(csv);
+  command->add_flag("--convert", flags->classify.convert, "Read colour images as grey for a model of grey images");
+  add_last_flag(*command, flags->model);
   command->callback([flags] { predict(*flags); });
 }
 

@@ -60,7 +60,10 @@ void run(const RunFlags& flags, Communicator& ranks) {
   std::optional<Config> config;
   std::string root;
   ranks.collective([&] {
-    const bool known = flags.resume && !flags.out.empty() && options.directory.exists();
+    const bool known = flags.resume && options.directory.exists();
+    if (flags.resume && !known)
+      throw Error(Fault::usage, flags.out, "holds no run to resume",
+                  "is the folder misspelt? Without --resume a new run starts there");
     config = known ? flags.config->resume(options.directory) : flags.config->resolve();
     if (ranks.first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(*config)).root.string();
   });
@@ -88,8 +91,7 @@ void add_run(CLI::App& app, Communicator& ranks) {
   auto flags = std::make_shared<RunFlags>();
   flags->config = add_config_flags(*command);
   command->add_option("--out", flags->out, "Run directory (default: a new one under runs/)")->type_name("DIR");
-  command->add_flag("--resume", flags->resume, "Continue the run in --out; start it where there is none")
-      ->needs("--out");
+  command->add_flag("--resume", flags->resume, "Continue the run in --out")->needs("--out");
   command->add_flag("--quiet", flags->quiet, "No progress");
   command->callback([flags, &ranks] { run(*flags, ranks); });
 }

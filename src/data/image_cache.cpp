@@ -24,9 +24,9 @@
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
+#include "fedgrab/core/patient_progress.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/data/image.h"
-#include "patient_progress.h"
 
 namespace fedgrab {
 namespace {

@@ -12,10 +12,11 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
+#include "fedgrab/core/patient_progress.h"
 #include "fedgrab/data/image.h"
 #include "fedgrab/data/load.h"
 #include "paths.h"
-#include "patient_progress.h"
+#include "source_sizes.h"
 #include "test_share.h"
 
 namespace fedgrab {
@@ -141,15 +142,18 @@ std::vector<uint8_t> first_planes(const std::vector<uint8_t>& bytes, ImageShape 
 }
 
 /// `channels` 0: colour unless every file is grey.
-Images decode_all(const std::vector<fs::path>& files, int64_t size, int64_t channels, std::optional<Levels> levels) {
+Images decode_all(const std::vector<fs::path>& files, int64_t size, int64_t channels, std::optional<Levels> levels,
+                  std::vector<ImageShape>& file_shapes) {
   ImageShape shape{channels == 0 ? 3 : channels, size, size};
   std::vector<uint8_t> bytes(files.size() * static_cast<size_t>(shape.size()));
   std::atomic<bool> colour = false;
+  file_shapes.resize(files.size());
   PatientProgress progress("reading images", static_cast<int64_t>(files.size()));
   parallel_for(static_cast<int64_t>(files.size()), available_cores(), [&](int64_t i, int /*worker*/) {
     throw_if_interrupted();
     const Image file = read_image(files[static_cast<size_t>(i)], 0, levels);
     if (file.shape.channels == 3) colour = true;
+    file_shapes[static_cast<size_t>(i)] = file.shape;
     const Image image = with_channels(resize(file, size, size), shape.channels);
     std::memcpy(bytes.data() + i * shape.size(), image.bytes.data(), image.bytes.size());
     progress.step();
@@ -174,7 +178,8 @@ Dataset read_image_folder(const std::string& path, int64_t size, int64_t channel
   std::vector<fs::path> files;
   for (const auto* part : {&sources.train, &sources.test, &sources.validation})
     files.insert(files.end(), part->files.begin(), part->files.end());
-  const Images all = decode_all(files, size, channels, levels);
+  std::vector<ImageShape> file_shapes;
+  const Images all = decode_all(files, size, channels, levels, file_shapes);
 
   Dataset data;
   data.name = "folder";
@@ -190,6 +195,7 @@ Dataset read_image_folder(const std::string& path, int64_t size, int64_t channel
   data.class_names = std::move(sources.class_names);
   data.normalisation = all.shape.channels == 1 ? Normalisation{{0.5F}, {0.25F}} : imagenet_normalisation();
   data.augmentation = {crop(size / 8), flip()};
+  data.sources = source_sizes(std::move(file_shapes));
   return data;
 }
 

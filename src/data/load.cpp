@@ -65,6 +65,20 @@ void override_channels(std::vector<float>& values, const std::vector<double>& wa
   std::transform(wanted.begin(), wanted.end(), values.begin(), [](double value) { return static_cast<float>(value); });
 }
 
+/// Grey images are often stored in colour, and JPEG leaves them a tint.
+bool shows_colour(const Image& image) {
+  constexpr int tint = 16;              // levels between the channels of a pixel
+  constexpr size_t one_pixel_of = 100;  // that many
+  if (image.shape.channels != 3) return false;
+  const size_t plane = image.bytes.size() / 3;
+  size_t coloured = 0;
+  for (size_t i = 0; i < plane; ++i) {
+    const auto [least, most] = std::minmax({image.bytes[i], image.bytes[plane + i], image.bytes[2 * plane + i]});
+    coloured += most - least > tint ? 1 : 0;
+  }
+  return coloured * one_pixel_of > plane;
+}
+
 }  // namespace
 
 const std::vector<std::string>& data_set_names() {
@@ -90,16 +104,17 @@ std::optional<Levels> levels_of(const DataParams& params) {
   return Levels{params.levels[0], params.levels[1]};
 }
 
-Images read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input) {
-  if (!made_of_lists(params)) {
-    const Image file = read_image(path, 0, levels_of(params));
-    Image image = resize(with_channels(file, input.channels), input.height, input.width);
-    return Images::own(input, std::move(image.bytes));
-  }
-  const int64_t side = stored_side(params, input.height);
-  Image image = with_channels(centre_square(read_image(path, side, levels_of(params)), side), input.channels);
-  Images one = Images::own(input, std::move(image.bytes));
-  one.margin = (side - input.height) / 2;
+bool resizes_images(const DataParams& params) { return params.name == "folder" || made_of_lists(params); }
+
+LoneImage read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input) {
+  const bool cut = made_of_lists(params);
+  const int64_t side = cut ? stored_side(params, input.height) : 0;
+  const Image file = read_image(path, side, levels_of(params));
+  const ImageShape source{file.shape.channels, file.shape.height * file.reduced, file.shape.width * file.reduced};
+  const Image grey_or_colour = with_channels(file, input.channels);
+  Image image = cut ? centre_square(grey_or_colour, side) : resize(grey_or_colour, input.height, input.width);
+  LoneImage one{Images::own(input, std::move(image.bytes)), source, shows_colour(file)};
+  one.image.margin = cut ? (side - input.height) / 2 : 0;
   return one;
 }
 

@@ -46,10 +46,17 @@ fs::path newest_checkpoint(const fs::path& run) {
   return directory.checkpoint(rounds.back());
 }
 
-fs::path model_file(const fs::path& path) {
+fs::path model_file(const fs::path& path, RunModel which) {
   if (!fs::is_directory(path)) return path;
   const RunDirectory directory{path};
+  if (which == RunModel::best && fs::exists(directory.best())) return directory.best();
   return fs::exists(directory.model()) ? directory.model() : newest_checkpoint(path);
+}
+
+/// A model file goes to places that need not know where it was made.
+void forget_machine(Config& config) {
+  config.reset("engine.");
+  for (const auto& key : path_keys()) config.reset(key);
 }
 
 /// A post-hoc classifier may read an auxiliary head, or what clients sent: only a run that had them left them.
@@ -74,15 +81,22 @@ void require_trained(const Composition& method, const Composition& trained, cons
 }  // namespace
 
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round) {
-  config.reset("engine.");
-  for (const auto& key : path_keys()) config.reset(key);  // a model file goes to places that need not know them
+  forget_machine(config);
   return {.architecture = read_settings(config).model.name,
           .input = data.shape(),
           .head = model.heads.front(),
           .class_names = data.class_names,
           .normalisation = data.normalisation,
           .round = round,
+          .source = data.sources ? std::optional(data.sources->median) : std::nullopt,
           .config = config.to_toml()};
+}
+
+ModelCard for_export(ModelCard card) {
+  Config config = resolve_config({"the description of the model", card.config}, {});
+  forget_machine(config);
+  card.config = config.to_toml();
+  return card;
 }
 
 void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const Checkpoint& checkpoint,
@@ -150,11 +164,15 @@ void save_model(const fs::path& path, const ModelCard& card, const State& state)
   save_safetensors(path, file);
 }
 
-LoadedModel load_model(const fs::path& path) {
+bool calibrated(const ModelCard& card) {
+  return resolve_config({"the description of the model", card.config}, {}).read<PosthocParams>("posthoc").temperature;
+}
+
+LoadedModel load_model(const fs::path& path, RunModel which) {
   if (!fs::exists(path)) throw Error(Fault::checkpoint, path.string(), "no such file or folder");
-  const fs::path file_path = model_file(path);
+  const fs::path file_path = model_file(path, which);
   const TensorFile file = load_safetensors(file_path);
-  LoadedModel loaded{card_from_file(file, file_path), {}};
+  LoadedModel loaded{card_from_file(file, file_path), {}, {}, file_path};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   loaded.state = initial_state(make_model(architecture_of(loaded.card, file_path), {loaded.card.head}, classes), 0);
   TensorMap tensors = file.tensors;
@@ -164,13 +182,13 @@ LoadedModel load_model(const fs::path& path) {
   return loaded;
 }
 
-LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Preparation* prepared) {
+LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Preparation* prepared, RunModel which) {
   for (const auto& [key, value] : changes)
     if (key.starts_with("method") || key.starts_with("objective") || key.starts_with("server.") ||
         key.starts_with("head."))
       throw Error(Fault::usage, key, "cannot be changed after training",
                   "of a trained model posthoc.* and prior.* can be changed, posthoc.kind=tau-norm for one");
-  LoadedModel loaded = load_model(path);
+  LoadedModel loaded = load_model(path, which);
   const bool anything = std::any_of(changes.begin(), changes.end(), [](const auto& change) {
     return change.first.starts_with("posthoc") || change.first.starts_with("prior.");
   });
@@ -181,6 +199,7 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
     throw Error(Fault::checkpoint, path.string(), "holds the deployed model alone",
                 "give a run directory or a checkpoint to have posthoc.* or prior.* changed");
   loaded.card = card_from_file(file, file_path);
+  loaded.file = file_path;
   const TomlText trained_with{file_path.string(), loaded.card.config};
   const auto classes = static_cast<int64_t>(loaded.card.class_names.size());
   // The checkpoint has the heads of the parts that trained it.

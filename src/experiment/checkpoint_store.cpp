@@ -38,6 +38,13 @@ void CheckpointStore::restore(const Config& config, Checkpoint& state, const std
     clients_.keep_only([&](int64_t client) { return owners[static_cast<size_t>(client)] == ranks_.rank(); });
 }
 
+bool CheckpointStore::due(int64_t round) {
+  if (params_.every > 0 && round % params_.every == 0) return true;
+  if (params_.minutes == 0) return false;
+  const bool late = since_saved_.elapsed() >= 60 * params_.minutes;
+  return ranks_.all_gather(late ? "late" : "").front() == "late";  // clocks differ: the first rank's decides
+}
+
 void CheckpointStore::save(const Checkpoint& state, const ModelCard& card, const State& deployed) {
   if (saved_round_ == state.round) return;
   ranks_.collective([&] { send_clients(); });
@@ -47,6 +54,7 @@ void CheckpointStore::save(const Checkpoint& state, const ModelCard& card, const
     save_checkpoint(directory_, card, state, deployed, clients_, params_.keep);
   });
   saved_round_ = state.round;
+  since_saved_.lap();
 }
 
 void CheckpointStore::send_clients() const {

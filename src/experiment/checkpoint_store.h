@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fedgrab/core/communicator.h"
+#include "fedgrab/core/stopwatch.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/record/run_directory.h"
 
@@ -14,7 +15,8 @@ class CheckpointStore {
   ClientStore& clients() { return clients_; }
   /// Fills `state` from the newest checkpoint, where there is one; each rank keeps the states of its own clients.
   void restore(const Config& config, Checkpoint& state, const std::vector<int>& owners);
-  bool due(int64_t round) const { return params_.every > 0 && round % params_.every == 0; }
+  /// By the number of the round, or by the time since the last checkpoint. A collective call.
+  bool due(int64_t round);
   /// Does nothing where this round is saved already. `card` and `deployed` describe the model to evaluate.
   void save(const Checkpoint& state, const ModelCard& card, const State& deployed);
 
@@ -28,6 +30,7 @@ class CheckpointStore {
   CheckpointParams params_;
   ClientStore clients_;
   int64_t saved_round_ = -1;
+  Stopwatch since_saved_;
 };
 
 }  // namespace fedgrab

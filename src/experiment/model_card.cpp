@@ -19,10 +19,12 @@ HeadKind head_kind(const CardJson& kind, const std::string& file) {
   throw Error(Fault::checkpoint, file, fmt::format("{} is no kind of head", kind.dump()));
 }
 
+ImageShape shape_from(const CardJson& sizes) { return {sizes.at(0), sizes.at(1), sizes.at(2)}; }
+
 }  // namespace
 
 std::string to_text(const ModelCard& card) {
-  return CardJson{{"architecture", card.architecture},
+  CardJson json{{"architecture", card.architecture},
                   {"input", {card.input.channels, card.input.height, card.input.width}},
                   {"head_kind", name_of(card.head.kind)},
                   {"head_bias", card.head.bias},
@@ -34,8 +36,9 @@ std::string to_text(const ModelCard& card) {
                   {"mean", card.normalisation.mean},
                   {"std", card.normalisation.std},
                   {"round", card.round},
-                  {"config", card.config}}
-      .dump();
+                  {"config", card.config}};
+  if (card.source) json["source"] = {card.source->channels, card.source->height, card.source->width};
+  return json.dump();
 }
 
 ModelCard card_from_text(const std::string& text, const std::string& file) {
@@ -44,7 +47,8 @@ ModelCard card_from_text(const std::string& text, const std::string& file) {
     // Member by member: GCC 12 destroys a nested aggregate twice when an initialiser after it throws.
     ModelCard card;
     json.at("architecture").get_to(card.architecture);
-    card.input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)};
+    card.input = shape_from(json.at("input"));
+    if (json.contains("source")) card.source = shape_from(json["source"]);
     card.head.kind = head_kind(json.at("head_kind"), file);
     json.at("head_bias").get_to(card.head.bias);
     json.at("head_scale").get_to(card.head.scale);

@@ -70,6 +70,7 @@ class RoundLoop {
 
  private:
   void start();
+  std::string resumption_text() const;
   RoundRecord train_round(int64_t round);
   RoundRecord record_training(const RoundContext& context, const std::vector<ClientReport>& reports) const;
   /// A client's accuracy on a test set that looks like its own data.
@@ -147,8 +148,7 @@ void RoundLoop::start() {
     recorder_.lock();
     recorder_.check_partition(run_.partition, resumed);
     if (resumed) checkpoints_.restore(config_, state_, owners_of(run_.partition, ranks_.size()));
-    if (resumed && state_.round > 0 && !options_.quiet)
-      note(fmt::format("resuming {} after round {}", options_.directory.root.string(), state_.round));
+    if (resumed && ranks_.first() && !options_.quiet) note(resumption_text());
     recorder_.start(config_, run_.prepared, run_.partition, state_.round, resumed);
   };
   // Only the first rank writes; the others read what it found.
@@ -158,6 +158,12 @@ void RoundLoop::start() {
   ranks_.collective([&] {
     if (!ranks_.first()) restore();
   });
+}
+
+std::string RoundLoop::resumption_text() const {
+  const std::string run = options_.directory.root.string();
+  if (state_.round > 0) return fmt::format("resuming {} after round {}", run, state_.round);
+  return fmt::format("{} has no checkpoint: restarting from round 1", run);
 }
 
 RoundRecord RoundLoop::train_round(int64_t round) {

@@ -77,7 +77,7 @@ void RunRecorder::save_evaluation(const LastEvaluation& evaluation) const {
 }
 
 void RunRecorder::save_best(const ModelCard& card, const State& deployed) const {
-  if (writes_) save_model(directory_.root / "best.safetensors", card, deployed);
+  if (writes_) save_model(directory_.best(), card, deployed);
 }
 
 void RunRecorder::finish(const ModelCard& card, const State& deployed, const Summary& summary) const {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "epsilon.h"
+
 namespace fedgrab {
 namespace {
-
-constexpr double cosine_epsilon = 1e-8, smallest_spread = 1e-8;
 
 torch::Tensor unit(const torch::Tensor& v) { return v / v.norm(2, {-1}, true).clamp_min(cosine_epsilon); }
 

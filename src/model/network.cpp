@@ -1,12 +1,12 @@
 #include "fedgrab/model/network.h"
 
+#include "epsilon.h"
 #include "fedgrab/model/head.h"
 
 namespace fedgrab {
 namespace {
 
 constexpr double batch_norm_momentum = 0.1;
-constexpr double batch_norm_epsilon = 1e-5;
 
 torch::Tensor batch_norm(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
                          const torch::Tensor& mean, const torch::Tensor& var, bool training) {

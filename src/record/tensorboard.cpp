@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/protobuf.h"
 
 namespace fedgrab {
 namespace {
@@ -35,33 +36,8 @@ namespace session_log_field {
 constexpr int status = 1, status_start = 1;
 }
 
-// ---- protobuf: a message is a string of fields, each a key (number and wire type) and a payload
-
-enum class Wire : uint64_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-template <class T>
-std::string little_endian(T number) {
-  static_assert(std::endian::native == std::endian::little);
-  return {reinterpret_cast<const char*>(&number), sizeof(number)};
-}
-
-std::string varint(uint64_t number) {
-  std::string out;
-  for (; number >= 0x80; number >>= 7) out += static_cast<char>(number | 0x80);
-  return out + static_cast<char>(number);
-}
-
-std::string key(int field, Wire wire) {
-  return varint(static_cast<uint64_t>(field) << 3 | static_cast<uint64_t>(wire));
-}
-std::string integer_field(int field, int64_t number) {
-  return key(field, Wire::varint) + varint(static_cast<uint64_t>(number));
-}
-std::string double_field(int field, double number) { return key(field, Wire::fixed64) + little_endian(number); }
-std::string float_field(int field, float number) { return key(field, Wire::fixed32) + little_endian(number); }
-std::string bytes_field(int field, std::string_view bytes) {
-  return key(field, Wire::bytes).append(varint(bytes.size())).append(bytes);
-}
+using protobuf::bytes_field, protobuf::double_field, protobuf::float_field, protobuf::integer_field,
+    protobuf::little_endian;
 
 std::string hyper_parameter(const Value& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return integer_field(hparams_field::value_bool, *flag ? 1 : 0);

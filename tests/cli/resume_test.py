@@ -78,6 +78,36 @@ class Resumed(Case):
         short, long = result(self.folder / "short"), result(self.folder / "long")
         self.assertEqual(long, short)
 
+    def test_a_folder_without_a_run_is_refused(self):
+        (self.folder / "empty").mkdir()
+        for out in ("empty", "misspelt"):
+            err = self.fedgrab("run", "--resume", "--out", out, code=2)
+            self.assertEqual(1, len(err.splitlines()), err)
+            self.assertIn(f"fedgrab: error: {out}: holds no run to resume", err)
+        self.assertEqual([], list((self.folder / "empty").iterdir()))
+        self.assertFalse((self.folder / "misspelt").exists())
+
+    def test_a_run_without_a_checkpoint_says_that_it_restarts(self):
+        self.fedgrab(*RUN, "--rounds", "2", "--set", "checkpoint.every=0", "--out", "out")
+        whole = result(self.folder / "out")
+        for checkpoint in (self.folder / "out" / "checkpoints").iterdir():
+            checkpoint.unlink()
+        _, err = start("run", "--resume", "--out", "out", folder=self.folder).communicate()
+        self.assertIn("out has no checkpoint: restarting from round 1", err)
+        self.assertEqual(whole, result(self.folder / "out"))
+
+    def test_checkpoints_by_time_change_nothing_else(self):
+        """A time that is always over, and none."""
+        rounds = {"1e-9": [1, 2, 3], "0": [3]}
+        for minutes, saved in rounds.items():
+            self.fedgrab(*RUN, "--rounds", "3", "--set", "checkpoint.every=0", "--set", "checkpoint.keep=9",
+                         "--set", f"checkpoint.minutes={minutes}", "--out", minutes)
+            found = sorted(path.name for path in (self.folder / minutes / "checkpoints").iterdir())
+            self.assertEqual([f"round-{round:06}.safetensors" for round in saved], found)
+        by_time, at_the_end = (result(self.folder / minutes) for minutes in rounds)
+        for part in ("metrics", "summary", "partition"):
+            self.assertEqual(at_the_end[part], by_time[part])
+
     def test_a_finished_run_stays_as_it_is(self):
         self.fedgrab(*RUN, "--rounds", "2", "--out", "done")
         before = result(self.folder / "done")

@@ -86,8 +86,17 @@ Dataset load_dataset(const DataParams& params, uint64_t seed);
 /// Of data.levels, where they are set.
 std::optional<Levels> levels_of(const DataParams& params);
 
-/// One image file by itself, as the data set's own are read and cut, for a model with this input.
-Images read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input);
+/// Whether images are read from files of any size and resized.
+bool resizes_images(const DataParams& params);
+
+/// One image file by itself.
+struct LoneImage {
+  Images image;  // one, as the data set's own are read and cut
+  ImageShape source;
+  bool colour = false;  // three channels that differ visibly
+};
+/// For a model with this input.
+LoneImage read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input);
 
 // The readers. Each fills everything but the user's overrides of augmentation and normalisation.
 Dataset make_shapes(int64_t train_per_class, int64_t test_per_class, uint64_t seed);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace fedgrab {
 /// Of a run's model after a round, as it is deployed (Composition::deploy). The same model has the same card, whoever
 /// trained it: engine.* is left out.
 ModelCard card_of(Config config, const Dataset& data, const Model& model, int64_t round);
+
+/// The same without engine.* and local paths, which files that others wrote may have.
+ModelCard for_export(ModelCard card);
 
 struct Checkpoint {
   int64_t round = 0;
@@ -42,18 +46,26 @@ void check_resumed_settings(const Config& config, const ModelCard& card, const s
 /// Backbone and classifying head alone, in torchvision's names, loadable there with strict checking.
 void save_model(const std::filesystem::path& path, const ModelCard& card, const State& state);
 
+/// Whether the softmax of the model's logits is calibrated: a temperature was fitted.
+bool calibrated(const ModelCard& card);
+
+/// Which model of a run directory is meant: best.safetensors where there is one, or that of the last round.
+enum class RunModel { best, last };
+
 struct LoadedModel {
   ModelCard card;
-  State state;            // with one head
-  PosthocRecord posthoc;  // where redeploy() changed it, for data
+  State state;                 // with one head
+  PosthocRecord posthoc;       // where redeploy() changed it, for data
+  std::filesystem::path file;  // it was read from
 };
-/// From a model file, a checkpoint, or a run directory (its final model, else its newest checkpoint).
-LoadedModel load_model(const std::filesystem::path& path);
+/// From a model file, a checkpoint, or a run directory (without a final model, its newest checkpoint).
+LoadedModel load_model(const std::filesystem::path& path, RunModel which = RunModel::best);
 
 /// The same; where `changes` name posthoc.* or prior.*, the model of the checkpoint, or of a run directory's newest
 /// one, is deployed again with them: with τ-norm, say, after FedAvg. `prepared`: the data of the run, for what is
 /// fitted; may be null.
-LoadedModel redeploy(const std::filesystem::path& path, const Assignments& changes, const Preparation* prepared);
+LoadedModel redeploy(const std::filesystem::path& path, const Assignments& changes, const Preparation* prepared,
+                     RunModel which = RunModel::best);
 
 /// Starts `state` from a safetensors file; a head of another number of classes keeps its random start.
 void initialise_from_file(State& state, const std::filesystem::path& path);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct ModelCard {
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;
+  /// Median of the training images' files, before they were resized, where that is known.
+  std::optional<ImageShape> source;
   std::string config;  // TOML of the run, without engine.* and local paths
 };
 

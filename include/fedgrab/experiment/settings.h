@@ -96,11 +96,16 @@ struct RecordParams {
 
 struct CheckpointParams {
   int64_t every = 10;
+  double minutes = 5;
   int64_t keep = 2;
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("every", every, "rounds between checkpoints (0: only at the end)").at_least(0);
+    v.param("every", every, "rounds between checkpoints (0: by time and at the end)").at_least(0);
+    v.param("minutes", minutes,
+            "a round that ends so many minutes after the last checkpoint has one, too (0: never); the results do not "
+            "depend on it")
+        .between(0, 1e6);
     v.param("keep", keep, "how many of the newest are kept").at_least(1);
   }
 };

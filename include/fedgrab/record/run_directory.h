@@ -19,6 +19,8 @@ struct RunDirectory {
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path model() const { return root / "model.safetensors"; }
+  /// Of the best round on the validation split; only where there is one.
+  std::filesystem::path best() const { return root / "best.safetensors"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
   std::filesystem::path checkpoint(int64_t round) const;
   /// Beside a checkpoint: what its clients keep on disk.

@@ -43,6 +43,7 @@ struct Worker {
 
 ChildProcess start(const Job& job, const JobOptions& options) {
   auto command = job.command;
+  if (job.directory.exists()) command.emplace_back("--resume");
   if (options.at_once > 1) {
     const auto asked = std::get<int64_t>(job.config.get("engine.workers"));
     const int64_t share = (asked > 0 ? asked : available_cores()) / options.at_once;

@@ -264,7 +264,7 @@ std::vector<Job> jobs_of(const TomlText& file, const std::vector<SweepCell>& cel
     read_settings(config);
     Composition{config};
     const RunDirectory directory{out / cell.name};
-    std::vector<std::string> command{"run", file.name, "--quiet", "--resume", "--out", directory.root.string()};
+    std::vector<std::string> command{"run", file.name, "--quiet", "--out", directory.root.string()};
     for (const auto& [key, value] : values) command.insert(command.end(), {"--set", key + "=" + value});
     jobs.push_back({cell.name, std::move(config), directory, std::move(command)});
   }
