@@ -14,7 +14,7 @@ void watch(const WatchOptions& options) {
   for (const auto& folder : options.folders)
     if (!std::filesystem::is_directory(folder)) throw Error(Fault::usage, folder.string(), "is not a folder");
   fedgrab::watch(options, [](const std::string& address) {
-    fmt::print("{}: open it in a browser; Ctrl-C ends\n", address);
+    fmt::print("{} (open it in a browser; Ctrl-C ends)\n", address);
     std::fflush(stdout);  // whoever started this waits for the address
   });
 }

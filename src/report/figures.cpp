@@ -99,7 +99,7 @@ std::string rounds_to_target(const std::vector<Shown>& all) {
                                                  ? fmt::format(" ({} of {})", rounds.size(), shown.runs.size())
                                                  : ""));
   }
-  panel.series = {mean_series("first round with Few at 0.55", reached)};
+  panel.series = {mean_series("first of two evaluations in a row with Few at 0.55", reached)};
   return plot("Rounds to the target", {panel});
 }
 

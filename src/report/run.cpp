@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/natural_order.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/record/summary.h"
 #include "flat_toml.h"
@@ -66,7 +67,9 @@ void collect(const fs::path& folder, const std::string& name, int depth, std::ve
   for (auto entry = fs::directory_iterator(folder, gone); !gone && entry != fs::directory_iterator();
        entry.increment(gone))
     if (entry->is_directory(gone)) inner.push_back(entry->path());
-  std::sort(inner.begin(), inner.end());
+  std::sort(inner.begin(), inner.end(), [](const fs::path& a, const fs::path& b) {
+    return natural_less(a.filename().string(), b.filename().string());
+  });
   for (const auto& path : inner) {
     const std::string own = path.filename().string();
     collect(path, depth == 0 ? own : name + "/" + own, depth + 1, found);
@@ -148,6 +151,7 @@ Run read_checked(const NamedDirectory& named) {
   if (run.state != RunState::finished) return run;
   const Json summary = directory.read_summary();
   run.confusion = summary.value("confusion", run.confusion);
+  run.measures = summary.value("measures", Json::object());
   const size_t classes = run.population ? run.population->class_names.size() : run.confusion.size();
   expect(run.confusion.empty() ||
              (run.confusion.size() == classes && std::all_of(run.confusion.begin(), run.confusion.end(),

@@ -31,7 +31,7 @@ class Watch(Case):
         self.server = start("watch", "runs", "--port", 0, folder=self.folder)
         self.addCleanup(self.end)
         line = self.server.stdout.readline()
-        self.address = re.match(r"(http://127\.0\.0\.1:(\d+)/): ", line)[1]
+        self.address = re.match(r"(http://127\.0\.0\.1:(\d+)/) ", line)[1]
         self.port = int(self.address.split(":")[-1].strip("/"))
 
     def end(self):

@@ -22,6 +22,7 @@ struct Run {
   std::optional<Summary> summary;  // of the records, once one is evaluated
   std::optional<Population> population;
   std::vector<std::vector<int64_t>> confusion;
+  Json measures = Json::object();  // of its summary: of the last model, and of the best where there is one
   std::optional<int64_t> peak_memory_bytes;
 
   /// By the pace of its last rounds, while it is running.
