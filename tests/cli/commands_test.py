@@ -122,7 +122,7 @@ class Parameters(Case):
         self.assertEqual(suggested, self.flat(tomllib.loads(text)), "all else is commented out")
         # After each line of help comes the line to uncomment.
         uncommented = re.sub(r"(?m)^# .*\n# (.* = .*)$", r"\1", text)
-        preset = dict(re.findall(r"(?m)^(\S+) = (.*)$", self.fedgrab("params", "--method", "fedgrab+")))
+        preset = dict(re.findall(r"(?m)^ *(\S+) = (.*)$", self.fedgrab("params", "--method", "fedgrab+")))
         expected = self.declared()
         for key, value in tomllib.loads("\n".join(f'"{key}" = "{value}"' for key, value in preset.items())).items():
             expected[key] = type(expected[key])(value)
