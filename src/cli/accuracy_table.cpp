@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "measure_table.h"
+
 namespace fedgrab::cli {
 namespace {
 
@@ -26,8 +28,10 @@ std::vector<std::string> accuracy_cells(const Accuracy& a) {
 }
 
 std::string groups_text(const Groups& groups, const std::vector<std::string>& names) {
-  return fmt::format("Many: {}\nMed:  {}\nFew:  {}\n", list_names(groups.many, names), list_names(groups.med, names),
-                     list_names(groups.few, names));
+  const char* why =
+      groups.thirds ? "(thirds of the classes by size: eval.thresholds puts all of them into one group)\n" : "";
+  return fmt::format("Many: {}\nMed:  {}\nFew:  {}\n{}", list_names(groups.many, names), list_names(groups.med, names),
+                     list_names(groups.few, names), why);
 }
 
 std::string posthoc_text(const PosthocRecord& record) {
@@ -53,14 +57,19 @@ std::string summary_text(const Summary& summary) {
   };
   add(fmt::format("last (round {})", summary.rounds), summary.last);
   add(fmt::format("mean of the last {}", summary.averaged), summary.mean_last_10);
-  add(fmt::format("best (round {}, chosen {}on the {})", summary.best_round,
-                  summary.criterion == name_of(Criterion::all) ? "" : fmt::format("by {} ", summary.criterion),
+  add(fmt::format("best (round {}, chosen {}on the {})", summary.best_round, fmt::format("by {} ", summary.criterion),
                   summary.best_by_validation ? "validation split" : "test set"),
       summary.best);
-  std::string text = table.to_text() + "\n" + groups_text(summary.groups, summary.class_names);
+  std::string text = table.to_text() + "\n";
+  if (summary.last_measures) {
+    std::vector<NamedReport> reports{{"last", &*summary.last_measures}};
+    if (summary.best_measures) reports.push_back({"best", &*summary.best_measures});
+    text += measures_text(reports) + "\n";
+  }
+  text += groups_text(summary.groups, summary.class_names);
   text += fmt::format("Post-hoc classifier: {}\n", posthoc_text(summary.posthoc));
   text += summary.few_round ? fmt::format("Few reached 0.55 in round {}.\n", *summary.few_round)
-                            : "Few did not reach 0.55.\n";
+                            : "Few did not reach 0.55 in two evaluations in a row.\n";
   return text;
 }
 

@@ -7,10 +7,12 @@
 #include "commands.h"
 #include "config_flags.h"
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/parallel.h"
 #include "fedgrab/engine/engine.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/preparation.h"
+#include "measure_table.h"
 #include "model_choice.h"
 
 namespace fedgrab::cli {
@@ -59,6 +61,7 @@ struct Evaluation {
   PosthocRecord posthoc;
   Predictions predictions;
   Accuracy accuracy;
+  MeasureReport measures;
 };
 
 /// The images to evaluate on.
@@ -88,10 +91,15 @@ Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, Prepa
   const Partition nobody;
   const Federation federation{prepared.data, nobody, loaded.state.model, settings.train};
   const Split& images = images_of(flags, prepared);
+  const int64_t classes = prepared.data.classes();
+  const auto engine = make_engine(settings.engine, federation);
   Evaluation evaluation{
-      loaded, loaded.posthoc, make_engine(settings.engine, federation)->predict(loaded.state, images), {}};
+      loaded, loaded.posthoc, engine->predict(loaded.state, images, measures_probabilities(images, classes)), {}, {}};
   evaluation.posthoc.kind = std::get<std::string>(config.get("posthoc.kind"));
-  evaluation.accuracy = score(evaluation.predictions.classes, images.labels, prepared.groups, prepared.data.classes());
+  evaluation.accuracy = score(evaluation.predictions.classes, images.labels, prepared.groups, classes);
+  evaluation.measures = measures_with_intervals(
+      outputs_of(evaluation.predictions, images, classes), settings.eval.specificity,
+      {.resamples = settings.eval.resamples, .seed = settings.seed(), .workers = available_cores()});
   return evaluation;
 }
 
@@ -101,6 +109,23 @@ std::vector<std::string> cells_of(const Evaluation& evaluation) {
   cells.push_back(percent(evaluation.accuracy.f1));
   cells.push_back(fmt::format("{:.4f}", evaluation.predictions.loss()));
   return cells;
+}
+
+/// Accuracy, and what the measures say of each class against the rest.
+Table class_table(const Evaluation& evaluation, const std::vector<std::string>& names,
+                  const std::vector<int64_t>& counts) {
+  const MeasureReport& measures = evaluation.measures;
+  std::vector<Column> columns{{"class", Align::left}, {"training images"}, {"accuracy"}};
+  if (!measures.auroc.empty()) columns.insert(columns.end(), {{"AUROC"}, {sensitivity_title(measures)}});
+  Table table(columns);
+  const auto& accuracy = evaluation.accuracy.per_class;
+  for (size_t c = 0; c < accuracy.size(); ++c) {
+    std::vector<std::string> row{names[c], fmt::format("{}", counts[c]), percent(accuracy[c])};
+    if (!measures.auroc.empty())
+      row.insert(row.end(), {with_interval(measures.auroc[c]), with_interval(measures.sensitivity[c])});
+    table.add_row(row);
+  }
+  return table;
 }
 
 void evaluate(const EvalFlags& flags) {
@@ -117,8 +142,9 @@ void evaluate(const EvalFlags& flags) {
   note_model(flags.model, evaluations.front().model);
   if (flags.json) {
     Json all = Json::array();
-    for (const auto& [model, posthoc, predictions, accuracy] : evaluations) {
+    for (const auto& [model, posthoc, predictions, accuracy, measures] : evaluations) {
       Json json = to_json(accuracy);
+      json["measures"] = to_json(measures);
       json["posthoc"] = to_json(posthoc);
       json["loss"] = predictions.loss();
       json["round"] = model.card.round;
@@ -132,15 +158,13 @@ void evaluate(const EvalFlags& flags) {
   fmt::print("{} after round {} on {} {} images\n\n", flags.model.path, evaluations.front().model.card.round,
              images_of(flags, prepared).count(), flags.split);
   if (evaluations.size() == 1) {
-    const Accuracy& accuracy = evaluations.front().accuracy;
-    Table table({{"class", Align::left}, {"training images"}, {"accuracy"}});
-    for (size_t c = 0; c < accuracy.per_class.size(); ++c)
-      table.add_row({card.class_names[c], fmt::format("{}", prepared.counts[c]), percent(accuracy.per_class[c])});
-    fmt::print("{}\n", table.to_text());
+    fmt::print("{}\n", class_table(evaluations.front(), card.class_names, prepared.counts).to_text());
   }
   Table groups({{"post-hoc classifier", Align::left}, {"All"}, {"Many"}, {"Med"}, {"Few"}, {"macro F1"}, {"loss"}});
   for (const auto& evaluation : evaluations) groups.add_row(cells_of(evaluation));
-  fmt::print("{}\n{}", groups.to_text(), groups_text(prepared.groups, card.class_names));
+  std::vector<NamedReport> reports;
+  for (const auto& evaluation : evaluations) reports.push_back({evaluation.posthoc.kind, &evaluation.measures});
+  fmt::print("{}\n{}\n{}", groups.to_text(), measures_text(reports), groups_text(prepared.groups, card.class_names));
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ void add_predict(CLI::App& app) {
       ->type_name("CKPT");
   command
       ->add_option("images", flags->images,
-                   "PNG, JPEG, TIFF, WebP, DICOM or PPM files of any size, and folders of them, which are walked; subfolders with the "
+                   "PNG, JPEG, TIFF, WebP, DICOM or PPM files of any size, and folders of them, which are walked; "
+                   "subfolders with the "
                    "names of classes say what is true")
       ->required()
       ->type_name("IMAGE|FOLDER");

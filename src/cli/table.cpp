@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -11,8 +12,15 @@ namespace {
 
 struct TableFlags {
   std::vector<std::filesystem::path> folders;
+  std::vector<std::string> measures;
   bool latex = false, markdown = false, csv = false;
 };
+
+std::vector<Measure> measures_named(const std::vector<std::string>& names) {
+  std::vector<Measure> measures;
+  for (const auto& name : names) measures.push_back(*enum_named<Measure>(name));  // CLI11 has checked them
+  return measures;
+}
 
 void print(const TableFlags& flags) {
   const auto runs = read_runs(flags.folders);
@@ -21,10 +29,11 @@ void print(const TableFlags& flags) {
   if (unfinished > 0)
     warn(fmt::format("{} of {} runs {} not ended; the numbers are of those that have, but for rows with 0 of N",
                      unfinished, runs.size(), unfinished == 1 ? "has" : "have"));
-  fmt::print("{}", flags.latex      ? run_table(runs).to_latex()
-                   : flags.markdown ? run_table(runs).to_markdown()
-                   : flags.csv      ? run_numbers(runs).to_csv()
-                                    : run_table(runs).to_text());
+  const auto measures = measures_named(flags.measures);
+  fmt::print("{}", flags.latex      ? run_table(runs, measures).to_latex()
+                   : flags.markdown ? run_table(runs, measures).to_markdown()
+                   : flags.csv      ? run_numbers(runs, measures).to_csv()
+                                    : run_table(runs, measures).to_text());
 }
 
 }  // namespace
@@ -34,6 +43,12 @@ void add_table(CLI::App& app) {
       app.add_subcommand("table", "A table of runs for a paper: mean of the last ten evaluations, ± over seeds");
   auto flags = std::make_shared<TableFlags>();
   command->add_option("dirs", flags->folders, "Run directories, or folders of them")->type_name("DIR")->required();
+  command
+      ->add_option("--measures", flags->measures,
+                   "Further columns: " + fmt::format("{}", fmt::join(all_names<Measure>(), ",")))
+      ->type_name("NAME,…")
+      ->delimiter(',')
+      ->check(CLI::IsMember(all_names<Measure>()));
   auto* form = command->add_option_group("form", "Text for a terminal, or");
   form->add_flag("--latex", flags->latex, "A tabular with the rules of booktabs");
   form->add_flag("--markdown", flags->markdown, "As GitHub renders it");

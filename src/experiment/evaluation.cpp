@@ -10,18 +10,23 @@
 namespace fedgrab {
 namespace {
 
-Groups by_mass(const EvalParams& params, std::span<const int64_t> counts) {
-  if (params.mass.size() != 2 || params.mass[0] > params.mass[1])
-    throw Error(Fault::usage, "eval.mass", "needs two ascending shares", "for example 0.75,0.95");
+/// Classes from the largest to the smallest.
+std::vector<int64_t> by_size(std::span<const int64_t> counts) {
   std::vector<int64_t> order(counts.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return counts[static_cast<size_t>(a)] > counts[static_cast<size_t>(b)];
   });
+  return order;
+}
+
+Groups by_mass(const EvalParams& params, std::span<const int64_t> counts) {
+  if (params.mass.size() != 2 || params.mass[0] > params.mass[1])
+    throw Error(Fault::usage, "eval.mass", "needs two ascending shares", "for example 0.75,0.95");
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
   Groups groups;
   double before = 0;
-  for (const int64_t c : order) {
+  for (const int64_t c : by_size(counts)) {
     (before < params.mass[0] ? groups.many : before < params.mass[1] ? groups.med : groups.few).push_back(c);
     before += static_cast<double>(counts[static_cast<size_t>(c)]) / total;
   }
@@ -40,6 +45,21 @@ Groups by_counts(const EvalParams& params, std::span<const int64_t> counts) {
   return groups;
 }
 
+/// Each in the order of the classes. Of two classes, one is Many and one Few.
+Groups thirds_by_size(std::span<const int64_t> counts) {
+  const auto order = by_size(counts);
+  const size_t third = (order.size() + 1) / 3;
+  Groups groups{.thirds = true};
+  for (size_t i = 0; i < order.size(); ++i)
+    (i < third ? groups.many : i + third >= order.size() ? groups.few : groups.med).push_back(order[i]);
+  for (auto* group : {&groups.many, &groups.med, &groups.few}) std::sort(group->begin(), group->end());
+  return groups;
+}
+
+bool in_one_group(const Groups& groups, size_t classes) {
+  return groups.many.size() == classes || groups.med.size() == classes || groups.few.size() == classes;
+}
+
 Groups by_lists(const EvalParams& params, int64_t classes) {
   std::vector<int> seen(static_cast<size_t>(classes));
   for (const auto* list : {&params.many, &params.med, &params.few})
@@ -51,7 +71,7 @@ Groups by_lists(const EvalParams& params, int64_t classes) {
     if (seen[c] != 1)
       throw Error(Fault::usage, "eval.many, med, few", fmt::format("class {} is named {} times", c, seen[c]),
                   "each class belongs to one of the three lists");
-  return {params.many, params.med, params.few};
+  return {.many = params.many, .med = params.med, .few = params.few};
 }
 
 /// Share of right answers among the samples of some classes.
@@ -76,7 +96,9 @@ Groups group_classes(const EvalParams& params, std::span<const int64_t> counts, 
   if (params.groups == GroupRule::lists) return by_lists(params, static_cast<int64_t>(counts.size()));
   if (params.groups == GroupRule::mass || (params.groups == GroupRule::automatic && balanced))
     return by_mass(params, counts);
-  return by_counts(params, counts);
+  Groups groups = by_counts(params, counts);
+  const auto [smallest, largest] = std::minmax_element(counts.begin(), counts.end());
+  return in_one_group(groups, counts.size()) && *smallest < *largest ? thirds_by_size(counts) : groups;
 }
 
 Accuracy score(std::span<const int32_t> predictions, std::span<const int32_t> labels, const Groups& groups,
@@ -95,11 +117,24 @@ Accuracy score(std::span<const int32_t> predictions, std::span<const int32_t> la
   a.many = pooled(groups.many, right, all);
   a.med = pooled(groups.med, right, all);
   a.few = pooled(groups.few, right, all);
-  for (size_t c = 0; c < m; ++c) {
-    a.per_class.push_back(ratio(right[c], all[c]));
-    a.f1 += ratio(2 * right[c], all[c] + answered[c]) / static_cast<double>(classes);
-  }
+  for (size_t c = 0; c < m; ++c) a.per_class.push_back(ratio(right[c], all[c]));
+  a.measures = measures_of({labels, predictions, {}, classes}, 0);
+  a.f1 = a.measures[Measure::macro_f1];
+  a.measures.erase(Measure::macro_f1);
   return a;
+}
+
+bool measures_every_round(const Split& split, int64_t classes) {
+  return split.count() * classes <= most_scores_a_round;
+}
+
+bool measures_probabilities(const Split& split, int64_t classes) { return split.count() * classes <= most_scores; }
+
+ModelOutputs outputs_of(const Predictions& predictions, const Split& split, int64_t classes) {
+  ModelOutputs outputs{split.labels, predictions.classes, {}, classes};
+  if (predictions.logits.defined())
+    outputs.logits = {predictions.logits.data_ptr<float>(), static_cast<size_t>(predictions.logits.numel())};
+  return outputs;
 }
 
 std::vector<std::vector<int64_t>> confusion_matrix(std::span<const int32_t> predictions,

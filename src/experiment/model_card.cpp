@@ -25,18 +25,18 @@ ImageShape shape_from(const CardJson& sizes) { return {sizes.at(0), sizes.at(1),
 
 std::string to_text(const ModelCard& card) {
   CardJson json{{"architecture", card.architecture},
-                  {"input", {card.input.channels, card.input.height, card.input.width}},
-                  {"head_kind", name_of(card.head.kind)},
-                  {"head_bias", card.head.bias},
-                  {"head_scale", card.head.scale},
-                  {"head_projected", card.head.projected},
-                  {"head_offset", card.head.offset},
-                  {"head_shift", card.head.shift},
-                  {"class_names", card.class_names},
-                  {"mean", card.normalisation.mean},
-                  {"std", card.normalisation.std},
-                  {"round", card.round},
-                  {"config", card.config}};
+                {"input", {card.input.channels, card.input.height, card.input.width}},
+                {"head_kind", name_of(card.head.kind)},
+                {"head_bias", card.head.bias},
+                {"head_scale", card.head.scale},
+                {"head_projected", card.head.projected},
+                {"head_offset", card.head.offset},
+                {"head_shift", card.head.shift},
+                {"class_names", card.class_names},
+                {"mean", card.normalisation.mean},
+                {"std", card.normalisation.std},
+                {"round", card.round},
+                {"config", card.config}};
   if (card.source) json["source"] = {card.source->channels, card.source->height, card.source->width};
   return json.dump();
 }

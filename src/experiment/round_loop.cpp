@@ -9,11 +9,13 @@
 #include "checkpoint_store.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/parallel.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/core/random.h"
 #include "fedgrab/core/stopwatch.h"
 #include "fedgrab/experiment/evaluation.h"
 #include "fedgrab/experiment/federation_run.h"
+#include "fedgrab/experiment/majority_baseline.h"
 #include "fedgrab/experiment/posthoc_fit.h"
 #include "fedgrab/prior/prior.h"
 #include "fedgrab/record/summary.h"
@@ -84,6 +86,13 @@ class RoundLoop {
   bool out_of_patience() const;
   void save();
   Summary finish();
+  MeasureReport measure_on_test(const Predictions& test) const;
+  /// Of best.safetensors, where a validation split chose it and it is not the last model.
+  std::optional<MeasureReport> measure_best() const;
+  int workers() const {
+    const int64_t wanted = settings_.engine.workers;
+    return wanted > 0 ? static_cast<int>(wanted) : available_cores();
+  }
   State deployed() const { return run_.method.deploy(state_.global, state_.server); }
   ModelCard card(const State& model) const { return card_of(config_, run_.prepared.data, *model.model, state_.round); }
   std::string progress_detail(const RoundRecord& record) const;
@@ -252,8 +261,12 @@ void RoundLoop::record_diagnostics(RoundRecord& record, const RoundContext& cont
 
 void RoundLoop::evaluate(RoundRecord& record, const State& model) {
   const auto& [data, samples, validation, counts, groups] = run_.prepared;
-  const auto test = engine_->predict(model, data.test, samples_wanted());
+  const auto test =
+      engine_->predict(model, data.test, samples_wanted() || measures_every_round(data.test, data.classes()));
   record.accuracy = score(test.classes, data.test.labels, groups, data.classes());
+  record.accuracy->measures =
+      measures_of(outputs_of(test, data.test, data.classes()), settings_.eval.specificity, workers());
+  record.accuracy->measures.erase(Measure::macro_f1);  // it has a field of its own
   record.test_loss = test.loss();
   if (!std::isfinite(test.loss()) && ranks_.first())
     warn(fmt::format("round {}: predictions on the test images contain NaN", record.round));
@@ -333,11 +346,35 @@ Summary RoundLoop::finish() {
   summary.class_counts = run_.prepared.counts;
   const auto kind = std::get<std::string>(config_.get("posthoc.kind"));
   summary.posthoc = posthoc_record(kind, run_.method, run_.prepared, state_.server);
+  const auto test = engine_->predict(model, data.test, measures_probabilities(data.test, data.classes()));
   if (data.classes() <= largest_confusion)
-    summary.confusion = confusion_matrix(engine_->predict(model, data.test).classes, data.test.labels, data.classes());
+    summary.confusion = confusion_matrix(test.classes, data.test.labels, data.classes());
+  summary.last_measures = measure_on_test(test);
+  if (summary.best_by_validation)
+    summary.best_measures = summary.best_round == summary.rounds ? summary.last_measures : measure_best();
   summary.peak_memory_bytes = peak_memory();
   ranks_.collective([&] { recorder_.finish(card(model), model, summary); });
+  if (const auto warning = majority_warning(summary.last, data, settings_); !warning.empty() && ranks_.first())
+    warn(warning);
   return summary;
+}
+
+MeasureReport RoundLoop::measure_on_test(const Predictions& test) const {
+  const auto& data = run_.prepared.data;
+  return measures_with_intervals(
+      outputs_of(test, data.test, data.classes()), settings_.eval.specificity,
+      {.resamples = settings_.eval.resamples, .seed = settings_.seed(), .workers = workers()});
+}
+
+std::optional<MeasureReport> RoundLoop::measure_best() const {
+  const auto& data = run_.prepared.data;
+  const auto file = options_.directory.root / "best.safetensors";
+  // Removed by hand, or not on a file system of every rank: all of them predict, or none.
+  const auto there = ranks_.all_gather(std::filesystem::exists(file) ? "yes" : "no");
+  if (std::find(there.begin(), there.end(), "no") != there.end()) return std::nullopt;
+  LoadedModel best;
+  ranks_.collective([&] { best = load_model(file); });
+  return measure_on_test(engine_->predict(best.state, data.test, measures_probabilities(data.test, data.classes())));
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ void write_events(TensorBoardWriter& tensorboard, const RoundRecord& record, con
     scalar("accuracy/med", a->med);
     scalar("accuracy/few", a->few);
     scalar("accuracy/macro_f1", a->f1);
+    for (const auto& [measure, value] : a->measures)
+      tensorboard.add_scalar("measure/" + name_of(measure), value, record.round);
     for (size_t c = 0; c < classes.size() && classes.size() <= largest_curves; ++c)
       tensorboard.add_scalar("class/" + classes[c], a->per_class[c], record.round);
   }

@@ -23,7 +23,18 @@ Accuracy accuracy_from_json(const Json& json) {
   return a;
 }
 
-Json to_json(const Groups& groups) { return {{"many", groups.many}, {"med", groups.med}, {"few", groups.few}}; }
+Json to_json(const Groups& groups) {
+  Json json{{"many", groups.many}, {"med", groups.med}, {"few", groups.few}};
+  if (groups.thirds) json["thirds"] = true;
+  return json;
+}
+
+/// In a summary, where they have no line of their own.
+Json with_measures(const Accuracy& accuracy) {
+  Json json = to_json(accuracy);
+  if (!accuracy.measures.empty()) json["measures"] = to_json(accuracy.measures);
+  return json;
+}
 
 }  // namespace
 
@@ -39,8 +50,9 @@ Json to_json(const Population& p) {
 
 Population population_from_json(const Json& json) {
   const Json& groups = json.at("groups");
-  Population p{
-      json.at("class_names"), json.at("class_counts"), {groups.at("many"), groups.at("med"), groups.at("few")}};
+  Population p{json.at("class_names"),
+               json.at("class_counts"),
+               {groups.at("many"), groups.at("med"), groups.at("few"), groups.value("thirds", false)}};
   for (const Json& client : json.value("clients", Json::array())) {
     auto& counts = p.clients.emplace_back();
     for (const Json& pair : client) counts[pair.at(0)] = pair.at(1);
@@ -55,13 +67,24 @@ Json to_json(const Accuracy& a) {
   return json;
 }
 
+std::optional<double> value_of(const Accuracy& accuracy, Measure measure) {
+  if (measure == Measure::accuracy) return accuracy.all;
+  if (measure == Measure::macro_f1) return accuracy.f1;
+  const auto found = accuracy.measures.find(measure);
+  return found == accuracy.measures.end() ? std::nullopt : std::optional(found->second);
+}
+
 Json to_json(const RoundRecord& r) {
   Json json{{"round", r.round}};
   if (r.accuracy) {
     json["acc"] = to_json(*r.accuracy);
     json["f1"] = r.accuracy->f1;
+    if (!r.accuracy->measures.empty()) json["measures"] = to_json(r.accuracy->measures);
   }
-  if (r.validation) json["validation"] = to_json(*r.validation);
+  if (r.validation) {
+    json["validation"] = to_json(*r.validation);
+    if (!r.validation->measures.empty()) json["validation_measures"] = to_json(r.validation->measures);
+  }
   json["loss"] = r.loss;
   if (r.test_loss) json["test_loss"] = *r.test_loss;
   json["lr"] = r.lr;
@@ -89,7 +112,10 @@ RoundRecord round_from_json(const Json& json) {
   RoundRecord r;
   r.round = json.at("round");
   if (json.contains("acc")) r.accuracy = accuracy_from_json(json["acc"]);
+  if (r.accuracy && json.contains("measures")) r.accuracy->measures = measures_from_json(json["measures"]);
   if (json.contains("validation")) r.validation = accuracy_from_json(json["validation"]);
+  if (r.validation && json.contains("validation_measures"))
+    r.validation->measures = measures_from_json(json["validation_measures"]);
   r.loss = json.value("loss", 0.0);
   r.test_loss = optional_number(json, "test_loss");
   r.lr = json.value("lr", 0.0);
@@ -124,9 +150,9 @@ Json to_json(const PosthocRecord& record) {
 }
 
 Json to_json(const Summary& s) {
-  Json json{{"rounds", s.rounds}, {"last", to_json(s.last)}, {"mean_last_10", to_json(s.mean_last_10)}};
+  Json json{{"rounds", s.rounds}, {"last", with_measures(s.last)}, {"mean_last_10", with_measures(s.mean_last_10)}};
   json["mean_last_10"]["evaluations"] = s.averaged;
-  json["best"] = to_json(s.best);
+  json["best"] = with_measures(s.best);
   json["best"]["round"] = s.best_round;
   json["best"]["chosen_on"] = s.best_by_validation ? "validation" : "test set";
   json["best"]["criterion"] = s.criterion;
@@ -136,6 +162,8 @@ Json to_json(const Summary& s) {
   json["class_counts"] = s.class_counts;
   json["posthoc"] = to_json(s.posthoc);
   if (!s.confusion.empty()) json["confusion"] = s.confusion;
+  if (s.last_measures) json["measures"]["last"] = to_json(*s.last_measures);
+  if (s.best_measures) json["measures"]["best"] = to_json(*s.best_measures);
   json["seconds"] = s.seconds;
   json["peak_memory_bytes"] = s.peak_memory_bytes;
   json["version"] = version();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "fedgrab/record/sustained.h"
 #include "fedgrab/report/experiments.h"
 #include "numbers.h"
 #include "thinning.h"
@@ -26,6 +27,21 @@ Json rounded(const std::vector<double>& values) {
   Json json = Json::array();
   for (const double value : values) json.push_back(rounded(value));
   return json;
+}
+
+/// Every number in it.
+Json rounded(const Json& json) {
+  if (json.is_number_float()) return rounded(json.get<double>());
+  if (!json.is_structured()) return json;
+  Json copy = json;
+  for (auto& value : copy) value = rounded(Json(value));
+  return copy;
+}
+
+/// Those that have no field of their own in a record.
+const std::vector<Measure>& further_measures() {
+  static const std::vector measures{Measure::balanced_accuracy, Measure::auroc, Measure::sensitivity, Measure::ece};
+  return measures;
 }
 
 using Records = std::vector<const RoundRecord*>;
@@ -65,6 +81,9 @@ Json curves(const Run& run) {
   Json json = rounds_of(records, thinning);
   auto numbers = group_numbers();
   numbers.emplace_back("macro_f1", of_accuracy([](const Accuracy& a) { return std::optional(a.f1); }));
+  for (const Measure measure : further_measures())
+    numbers.emplace_back(enum_names<Measure>.at(static_cast<size_t>(measure)).data(),
+                         of_accuracy([measure](const Accuracy& a) { return value_of(a, measure); }));
   numbers.emplace_back("loss", [](const RoundRecord& r) { return std::optional(r.loss); });
   numbers.emplace_back("test_loss", [](const RoundRecord& r) { return r.test_loss; });
   for (const auto& entry : numbers) {  // no structured binding: clang 14 lets no lambda capture one
@@ -75,15 +94,24 @@ Json curves(const Run& run) {
   return json;
 }
 
-/// Each round that was better than all before it: from these the page finds the first to reach any target.
+/// Each round from which on two evaluations in a row were better than any two before: from these the page finds the
+/// first to reach any target.
 Json new_bests(const Run& run) {
   Json json = Json::object();
   for (const auto& [name, number] : group_numbers()) {
-    double best = -1;
+    std::vector<int64_t> rounds;
+    std::vector<double> values;
     for (const auto& record : run.records)
-      if (const auto value = number(record); value && *value > best) {
-        best = *value;
-        json[name].push_back({record.round, best});
+      if (const auto value = number(record)) {
+        rounds.push_back(record.round);
+        values.push_back(*value);
+      }
+    const auto lasting = sustained(values);
+    double best = -1;
+    for (size_t i = 0; i < lasting.size(); ++i)
+      if (lasting[i] > best) {
+        best = lasting[i];
+        json[name].push_back({rounds[i], best});
       }
   }
   return json;
@@ -121,7 +149,9 @@ Json classes(const Population& population) {
   std::vector<const char*> group(population.class_names.size(), "many");
   for (const int64_t c : population.groups.med) group.at(static_cast<size_t>(c)) = "med";
   for (const int64_t c : population.groups.few) group.at(static_cast<size_t>(c)) = "few";
-  return {{"names", population.class_names}, {"counts", population.class_counts}, {"group", group}};
+  Json json{{"names", population.class_names}, {"counts", population.class_counts}, {"group", group}};
+  if (population.groups.thirds) json["thirds"] = true;
+  return json;
 }
 
 /// Neighbouring clients and classes are summed where there are too many.
@@ -155,7 +185,10 @@ Json cost(const Run& run) {
 /// To the last digit: rounded twice, they would differ from the table's.
 Json scores(const Accuracy& a) {
   const auto whole = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-  return {{"all", a.all}, {"many", whole(a.many)}, {"med", whole(a.med)}, {"few", whole(a.few)}, {"f1", a.f1}};
+  Json json{{"all", a.all}, {"many", whole(a.many)}, {"med", whole(a.med)}, {"few", whole(a.few)}, {"f1", a.f1}};
+  for (const Measure measure : further_measures())
+    if (const auto value = value_of(a, measure)) json[name_of(measure)] = *value;
+  return json;
 }
 
 Json samples(const LastEvaluation& evaluation) {
@@ -186,6 +219,7 @@ Json run_data(const Run& run, size_t points) {
   if (!evaluation.confusion.empty())
     json["confusion"] = {{"round", evaluation.round}, {"counts", evaluation.confusion}};
   if (!evaluation.samples.empty()) json["samples"] = samples(evaluation);
+  if (!run.measures.empty()) json["measures"] = rounded(run.measures);
   if (run.records.empty()) return json;
   json["curves"] = curves(run);
   json["cost"] = cost(run);

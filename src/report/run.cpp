@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/natural_order.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/record/summary.h"
 #include "flat_toml.h"
@@ -66,7 +67,9 @@ void collect(const fs::path& folder, const std::string& name, int depth, std::ve
   for (auto entry = fs::directory_iterator(folder, gone); !gone && entry != fs::directory_iterator();
        entry.increment(gone))
     if (entry->is_directory(gone)) inner.push_back(entry->path());
-  std::sort(inner.begin(), inner.end());
+  std::sort(inner.begin(), inner.end(), [](const fs::path& a, const fs::path& b) {
+    return natural_less(a.filename().string(), b.filename().string());
+  });
   for (const auto& path : inner) {
     const std::string own = path.filename().string();
     collect(path, depth == 0 ? own : name + "/" + own, depth + 1, found);
@@ -168,6 +171,7 @@ Run read_checked(const NamedDirectory& named) {
   const Json summary = directory.read_summary();
   run.evaluation.confusion = summary.value("confusion", run.evaluation.confusion);
   if (summary.contains("confusion")) run.evaluation.round = run.rounds;
+  run.measures = summary.value("measures", Json::object());
   check_evaluation(run, directory);
   if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = summary["peak_memory_bytes"].get<int64_t>();
   return run;

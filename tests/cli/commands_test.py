@@ -124,20 +124,23 @@ class Parameters(Case):
     def test_init_shows_the_defaults(self):
         self.fedgrab("init", "my.toml")
         text = (self.folder / "my.toml").read_text()
-        self.assertEqual({}, self.flat(tomllib.loads(text)), "all is commented out")
+        suggested = {"data.validation": 0.2, "train.rounds": 100}
+        self.assertEqual(suggested, self.flat(tomllib.loads(text)), "all else is commented out")
         # After each line of help comes the line to uncomment.
         uncommented = re.sub(r"(?m)^# .*\n# (.* = .*)$", r"\1", text)
         preset = dict(re.findall(r"(?m)^  (\S+) = (.*)$", self.fedgrab("params", "--method", "fedgrab+")))
         expected = self.declared()
         for key, value in tomllib.loads("\n".join(f'"{key}" = "{value}"' for key, value in preset.items())).items():
             expected[key] = type(expected[key])(value)
-        self.assertEqual(expected, self.flat(tomllib.loads(uncommented)))
+        self.assertEqual(expected | suggested, self.flat(tomllib.loads(uncommented)))
 
     def test_run_takes_the_file_of_init(self):
         self.fedgrab("init")
         self.fedgrab("run", "fedgrab.toml", *TINY, "--rounds", 1, "--out", "file")
-        self.fedgrab("run", *TINY, "--rounds", 1, "--out", "flags")
+        self.fedgrab("run", *TINY, "--rounds", 1, "--set", "data.validation=0.2", "--out", "flags")
         self.assertEqual((self.folder / "flags" / "config.toml").read_text(), (self.folder / "file" / "config.toml").read_text())
+        posthoc = json.loads((self.folder / "file" / "summary.json").read_text())["posthoc"]
+        self.assertEqual(("bias-calibration", "validation"), (posthoc["kind"], posthoc["fitted_on"]))
 
     def test_flag_before_file_before_default(self):
         (self.folder / "my.toml").write_text("[train]\nlr = 0.03\nmomentum = 0.25\n")
@@ -284,8 +287,36 @@ class Models(Case):
                 self.assertEqual(record["acc"], {key: found[key] for key in record["acc"]})
                 self.assertEqual((record["round"], record["test_loss"], 100), (found["round"], found["loss"], found["samples"]))
         text = self.fedgrab("eval", "shapes", folder=self.runs)
+        number = r"[01]\.\d{3}"
+        interval = rf"{number} \({number}–{number}\)"
         for name in CLASSES:
-            self.assertRegex(text, rf"(?m)^{name} +\d+ +[01]\.\d{{3}}$")
+            self.assertRegex(text, rf"(?m)^{name} +\d+ +{number} +{interval} +{interval}$")
+        for name in ("accuracy", "balanced accuracy", "macro F1", "AUROC", "sensitivity at 0.9", "ECE"):
+            self.assertRegex(text, rf"(?m)^{name} +{interval}$")
+
+    def test_eval_measures_what_the_run_recorded(self):
+        summary = json.loads((self.runs / "shapes" / "summary.json").read_text())
+        recorded = metrics(self.runs / "shapes")[-1]
+        found = json.loads(self.fedgrab("eval", "shapes", "--json", folder=self.runs))["measures"]
+        self.assertEqual(summary["measures"]["last"], found)
+        self.assertEqual(recorded["measures"], {name: found[name]["value"] for name in recorded["measures"]})
+        self.assertEqual(recorded["f1"], found["macro_f1"]["value"])
+        self.assertEqual({"balanced_accuracy", "auroc", "sensitivity", "ece"}, set(recorded["measures"]))
+        strict = json.loads(self.fedgrab("eval", "shapes", "--json", "--set", "eval.specificity=0.99", "eval.resamples=0",
+                                         folder=self.runs))["measures"]
+        self.assertEqual(0.99, strict["specificity"])
+        self.assertLess(strict["sensitivity"]["value"], found["sensitivity"]["value"])
+        self.assertEqual({"value": found["auroc"]["value"]}, strict["auroc"])
+
+    def test_table_with_further_measures(self):
+        summary = json.loads((self.runs / "shapes" / "summary.json").read_text())["mean_last_10"]
+        text = self.fedgrab("table", self.runs / "shapes", "--csv", "--measures", "balanced_accuracy,macro_f1,auroc")
+        header, row = (line.split(",") for line in text.splitlines())
+        found = dict(zip(header, row))
+        for title, value in (("balanced accuracy", summary["measures"]["balanced_accuracy"]), ("macro F1", summary["f1"]),
+                             ("AUROC", summary["measures"]["auroc"])):
+            self.assertAlmostEqual(value, float(found[title]), delta=1e-5, msg=title)
+        self.assertIn("auroc", self.fedgrab("table", self.runs / "shapes", "--measures", "aurok", code=2))
 
     def test_eval_of_models_with_heads_of_their_own(self):
         for method in ("fedetf", "ldam", "creff", "fedloge", "tau-norm", "dpa-shift", "fedgrab"):

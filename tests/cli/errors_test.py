@@ -70,6 +70,8 @@ class Usage(Errors):
         self.refuse_run(USAGE, ["--model", "resnet9"], "model.name", "resnet9", "resnet8")
         self.refuse_run(USAGE, ["--data", "cifar11"], "data.name", "cifar11", "cifar10")
         self.refuse_run(USAGE, ["--method", "fedavg", "--objective", "sotfmax"], "objective.name", "sotfmax", "did you mean softmax?")
+        for method in ("fedgrab", "fedgrab+"):  # whose own loss does not hide the typo
+            self.refuse_run(USAGE, ["--method", method, "--objective", "focl"], "objective.name", "focl", "did you mean focal?")
         self.refuse_run(USAGE, ["--method", "fedgrab", "--objective", "sotfmax"], "objective.name", "sotfmax")
 
     def test_parameters_of_version_0_1(self):

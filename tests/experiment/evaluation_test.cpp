@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/experiment/majority_baseline.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fedgrab::evaluation_test {
@@ -63,6 +64,26 @@ TEST(GroupsByCounts, NeedTwoDescendingThresholds) {
                  {"eval.thresholds"});
 }
 
+TEST(GroupsByCounts, AreThirdsWhereTheThresholdsTellNoClassesApart) {
+  const Classes large{500, 9000, 800, 120, 3000};  // all above 100
+  const Groups groups = group_classes({}, large, false);
+  EXPECT_TRUE(groups.thirds);
+  EXPECT_EQ(groups.many, (Classes{1, 4}));
+  EXPECT_EQ(groups.med, (Classes{2}));
+  EXPECT_EQ(groups.few, (Classes{0, 3}));
+  const Groups two = group_classes({.groups = GroupRule::counts}, Classes{3, 9}, false);  // all below 20
+  EXPECT_EQ(two.many, (Classes{1}));
+  EXPECT_TRUE(two.med.empty());
+  EXPECT_EQ(two.few, (Classes{0}));
+}
+
+TEST(GroupsByCounts, StayWhereTheyTellClassesApartOrThereIsNothingToTell) {
+  EXPECT_FALSE(group_classes({}, Classes{101, 100, 100}, false).thirds);
+  const Groups equal = group_classes({}, Classes{50, 50, 50}, false);
+  EXPECT_FALSE(equal.thirds);
+  EXPECT_EQ(equal.med, (Classes{0, 1, 2}));
+}
+
 TEST(GroupsByLists, AreTakenAsGiven) {
   const Classes counts{5, 5, 5, 5};
   const Groups groups =
@@ -102,6 +123,40 @@ TEST(Score, MacroF1IsTheMeanOverClassesByHand) {
   // Class 0: precision 3/4, recall 3/4. Class 1: precision 1/3, recall 1/2, so F1 2/5. Classes 2 and 3: nothing right.
   EXPECT_DOUBLE_EQ(score(answers, labels, {{0, 1, 2, 3}, {}, {}}, 4).f1, (0.75 + 0.4 + 0 + 0) / 4);
   EXPECT_DOUBLE_EQ(score(labels, labels, {{0, 1, 2}, {}, {}}, 3).f1, 1);
+}
+
+TEST(Score, BalancedAccuracyIsTheMeanOverTheClassesWithImages) {
+  EXPECT_DOUBLE_EQ(value_of(score(answers, labels, {{0, 1, 2, 3}, {}, {}}, 4), Measure::balanced_accuracy).value(),
+                   (0.75 + 0.5 + 0) / 3);
+}
+
+// --- The least a classifier must beat ---
+
+Dataset tested_on(const std::vector<int32_t>& test_labels) {
+  Dataset data;
+  data.class_names = {"common", "rare"};
+  data.test.labels = test_labels;
+  return data;
+}
+
+TEST(MajorityWarning, NamesTheLargestClassAndWhatToTry) {
+  const Dataset data = tested_on({0, 0, 0, 1});
+  Settings settings;
+  settings.method = "fedavg";
+  const std::string text = majority_warning({.all = 0.75}, data, settings);
+  for (const char* part :
+       {"0.750", "common", "--method fedgrab+", "train.schedule=cosine", "train.lr=0.033", "--rounds"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  settings.method = "fedgrab+";
+  settings.train.schedule = Schedule::cosine;
+  const std::string less = majority_warning({.all = 0.5}, data, settings);
+  EXPECT_EQ(less.find("--method"), std::string::npos);
+  EXPECT_EQ(less.find("schedule"), std::string::npos);
+}
+
+TEST(MajorityWarning, IsNotGivenAboveTheShareOfTheLargestClass) {
+  EXPECT_EQ(majority_warning({.all = 0.76}, tested_on({0, 0, 0, 1}), {}), "");
 }
 
 TEST(Score, AGroupIsPooledOverItsSamples) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -325,14 +326,48 @@ TEST_F(RoundLoopTest, TheValidationSplitChoosesTheBestModel) {
   int64_t best = 0;
   double merit = -1;
   for (const auto& r : directory("run").read_metrics())
-    if (r.validation->all > merit) {
-      merit = r.validation->all;
+    if (const double value = value_of(*r.validation, Measure::balanced_accuracy).value(); value > merit) {
+      merit = value;
       best = r.round;
     }
   EXPECT_EQ(summary.best_round, best);
   const auto model = load_model(directory("run").root / "best.safetensors");
   EXPECT_EQ(model.card.round, best);
   EXPECT_EQ(directory("run").read_summary()["best"]["chosen_on"], "validation");
+}
+
+TEST_F(RoundLoopTest, MeasuresOfTheLastAndTheBestModelAreInTheSummary) {
+  // With a fitted classifier of its own for each model, and a learning rate so large that the last round is not the
+  // best.
+  const Summary summary = run("run", small_config({{"data.validation", "0.25"},
+                                                   {"train.schedule", "constant"},
+                                                   {"train.lr", "0.5"},
+                                                   {"train.rounds", "6"},
+                                                   {"eval.resamples", "20"}}));
+  const auto records = directory("run").read_metrics();
+  const auto record_of = [&](int64_t round) { return *records.at(static_cast<size_t>(round - 1)).accuracy; };
+  ASSERT_NE(summary.best_round, summary.rounds);
+  for (const auto& [report, accuracy] : {std::pair(summary.last_measures, record_of(summary.rounds)),
+                                         std::pair(summary.best_measures, record_of(summary.best_round))}) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->values.size(), all_names<Measure>().size());
+    for (const auto& [measure, value] : report->values) {
+      EXPECT_DOUBLE_EQ(value.value, value_of(accuracy, measure).value()) << name_of(measure);
+      EXPECT_TRUE(value.interval) << name_of(measure);
+    }
+    EXPECT_EQ(report->auroc.size(), summary.class_names.size());
+  }
+  const Json json = directory("run").read_summary()["measures"];
+  EXPECT_EQ(json["last"].dump(), to_json(*summary.last_measures).dump());
+  EXPECT_EQ(json["best"].dump(), to_json(*summary.best_measures).dump());
+}
+
+TEST_F(RoundLoopTest, EndsWithAWarningWhereItNamesTheLargestClassAlone) {
+  testing::internal::CaptureStderr();
+  run("none", small_config({{"train.lr", "1e-9"}, {"train.rounds", "1"}}));
+  const std::string warned = testing::internal::GetCapturedStderr();
+  EXPECT_NE(warned.find("does not exceed"), std::string::npos) << warned;
+  EXPECT_EQ(std::count(warned.begin(), warned.end(), '\n'), 1) << warned;
 }
 
 TEST_F(RoundLoopTest, TheBestModelIsChosenByTheCriterion) {

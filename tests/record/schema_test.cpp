@@ -18,7 +18,9 @@ RoundRecord full_record() {
   RoundRecord r;
   r.round = 7;
   r.accuracy = Accuracy{.all = 0.5, .many = 0.75, .med = 0.5, .few = 0.25, .per_class = {0.75, 0.25}, .f1 = 0.4};
+  r.accuracy->measures = {{Measure::balanced_accuracy, 0.5}, {Measure::auroc, 0.75}, {Measure::ece, 0.125}};
   r.validation = Accuracy{.all = 0.625, .many = 0.5, .per_class = {1, 0.1}, .f1 = 0.1};
+  r.validation->measures = {{Measure::balanced_accuracy, 0.55}};
   r.loss = 1.0 / 3;
   r.test_loss = 2.5;
   r.lr = 0.03;
@@ -47,13 +49,17 @@ TEST(RoundRecord, HasTheKeysScriptsRelyOn) {
   EXPECT_EQ(json["beta"]["neg"], Json({4.0, 5.0}));
   EXPECT_EQ(json["prior"], Json({{"p", {0.1, 1.0}}, {"l2", 0.2}, {"tail_hit", 0.75}}));
   EXPECT_EQ(json["f1"], 0.4);
+  EXPECT_EQ(json["measures"], Json({{"balanced_accuracy", 0.5}, {"auroc", 0.75}, {"ece", 0.125}}));
+  EXPECT_EQ(json["validation_measures"], Json({{"balanced_accuracy", 0.55}}));
+  EXPECT_FALSE(json["acc"].contains("measures"));  // the fields of `acc` stay those of version 0.1
 }
 
 TEST(RoundRecord, StartsWithTheRound) { EXPECT_EQ(to_json(full_record()).dump().substr(0, 11), "{\"round\":7,"); }
 
 TEST(RoundRecord, LeavesOutWhatWasNotMeasured) {
   const RoundRecord plain{.round = 1};
-  for (const auto* key : {"acc", "f1", "validation", "test_loss", "delta", "beta", "prior", "client_acc"})
+  for (const auto* key : {"acc", "f1", "measures", "validation", "validation_measures", "test_loss", "delta", "beta",
+                          "prior", "client_acc"})
     EXPECT_FALSE(to_json(plain).contains(key)) << key;
 }
 
@@ -120,6 +126,22 @@ TEST(SummaryJson, HasTheKeysScriptsRelyOn) {
   EXPECT_EQ(json["peak_memory_bytes"], 1024);
   EXPECT_EQ(json["version"], version());
   EXPECT_EQ(json["revision"], revision());
+
+  EXPECT_FALSE(json.contains("measures"));
+  EXPECT_FALSE(json["last"].contains("measures"));
+
+  summary.groups.thirds = true;
+  summary.last.measures = {{Measure::auroc, 0.75}};
+  summary.last_measures =
+      MeasureReport{.images = 10, .resamples = 100, .specificity = 0.9, .values = {}, .auroc = {}, .sensitivity = {}};
+  summary.last_measures->values[Measure::ece] = {0.25, Interval{0.125, 0.5}};
+  summary.last_measures->auroc = {MeasuredValue{0.75, {}}, std::nullopt};
+  const Json more = to_json(summary);
+  EXPECT_EQ(more["groups"]["thirds"], true);
+  EXPECT_EQ(more["last"]["measures"], Json({{"auroc", 0.75}}));
+  EXPECT_EQ(more["measures"]["last"]["ece"], Json({{"value", 0.25}, {"low", 0.125}, {"high", 0.5}}));
+  EXPECT_EQ(more["measures"]["last"]["per_class"]["auroc"], Json({{{"value", 0.75}}, nullptr}));
+  EXPECT_FALSE(more["measures"].contains("best"));
 
   summary.best_by_validation = true;
   summary.few_round = 9;

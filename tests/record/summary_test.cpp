@@ -15,7 +15,7 @@ TEST(Summarise, GivesLastMeanOfTheLastTenAndBest) {
   std::vector<RoundRecord> records;
   for (int64_t round = 1; round <= 12; ++round) records.push_back(evaluated(round, 0.01 * static_cast<double>(round)));
   records[4].accuracy->all = 0.9;
-  const Summary summary = summarise(records);
+  const Summary summary = summarise(records, Criterion::all);
   EXPECT_EQ(summary.rounds, 12);
   EXPECT_DOUBLE_EQ(summary.last.all, 0.12);
   EXPECT_NEAR(summary.mean_last_10.all, (0.03 + 0.04 + 0.9 + 0.06 + 0.07 + 0.08 + 0.09 + 0.10 + 0.11 + 0.12) / 10,
@@ -63,13 +63,43 @@ TEST(Summarise, ChoosesTheBestRoundByTheCriterion) {
   EXPECT_EQ(summarise(records, Criterion::few).best_round, 1);  // the validation split decides
 }
 
+TEST(Summarise, ChoosesByBalancedAccuracyUnlessToldOtherwise) {
+  std::vector<RoundRecord> records{evaluated(1, 0.9), evaluated(2, 0.6)};
+  records[0].accuracy->measures[Measure::balanced_accuracy] = 0.3;
+  records[1].accuracy->measures[Measure::balanced_accuracy] = 0.5;
+  EXPECT_EQ(summarise(records).best_round, 2);
+  EXPECT_EQ(summarise(records).criterion, "balanced-accuracy");
+  for (auto& record : records) record.accuracy->measures.clear();  // as version 0.1 wrote them
+  records[0].accuracy->per_class = {1, 0.1};
+  records[1].accuracy->per_class = {0.6, 0.6};
+  EXPECT_EQ(summarise(records).best_round, 2);
+}
+
+TEST(Summarise, AveragesMeasures) {
+  std::vector<RoundRecord> records{evaluated(1, 0.9), evaluated(2, 0.6)};
+  records[0].accuracy->measures = {{Measure::auroc, 0.5}, {Measure::ece, 0.1}};
+  records[1].accuracy->measures = {{Measure::auroc, 0.75}};
+  const auto mean = summarise(records).mean_last_10;
+  EXPECT_DOUBLE_EQ(value_of(mean, Measure::auroc).value(), 0.625);
+  EXPECT_FALSE(value_of(mean, Measure::ece));  // not of every evaluation
+  EXPECT_DOUBLE_EQ(value_of(mean, Measure::macro_f1).value(), mean.f1);
+  EXPECT_DOUBLE_EQ(value_of(mean, Measure::accuracy).value(), mean.all);
+}
+
 TEST(Summarise, SaysHowManyEvaluationsTheMeanHas) {
   EXPECT_EQ(summarise({evaluated(1, 0.2), RoundRecord{.round = 2}, evaluated(3, 0.4)}).averaged, 2);
   EXPECT_EQ(summarise(std::vector<RoundRecord>(12, evaluated(1, 0.2))).averaged, 10);
 }
 
 TEST(Summarise, FindsTheFirstRoundInWhichFewReached55Percent) {
-  EXPECT_EQ(summarise({evaluated(1, 0.5, 0.549), evaluated(2, 0.5, 0.55), evaluated(3, 0.5, 0.6)}).few_round, 2);
+  const auto with = [](const std::vector<double>& few) {
+    std::vector<RoundRecord> records;
+    for (const double value : few) records.push_back(evaluated(std::ssize(records) + 1, 0.5, value));
+    return summarise(records).few_round;
+  };
+  EXPECT_EQ(with({0.549, 0.55, 0.6, 0.2}), 2);
+  EXPECT_EQ(with({0.9, 0.2, 0.6, 0.6, 0.1}), 3);             // a single spike does not count
+  EXPECT_EQ(with({0.1, 0.2, 0.3, 0.4, 0.9}), std::nullopt);  // nor does one at the end
   EXPECT_EQ(summarise({evaluated(1, 0.9, 0.54)}).few_round, std::nullopt);
   EXPECT_EQ(summarise({evaluated(1, 0.9, std::nullopt)}).few_round, std::nullopt);
 }

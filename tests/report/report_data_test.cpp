@@ -32,15 +32,34 @@ TEST(ReportData, ThinsCurvesButKnowsEveryNewBest) {
   const Json run = report_data(runs)["runs"][0];
   EXPECT_EQ(run["curves"]["every"], 4);
   EXPECT_EQ(run["curves"]["round"].back(), 2000);
-  EXPECT_EQ(run["records"]["all"].size(), 2000U);
+  EXPECT_EQ(run["records"]["all"].size(), 1999U);  // what two evaluations in a row reached
   EXPECT_EQ(run["classes"]["group"], (Json{"many", "few"}));
   EXPECT_EQ(run["clients"]["counts"], (Json{{10, 0}, {0, 1}}));
+}
+
+TEST(ReportData, ASingleSpikeIsNoNewBest) {
+  std::vector runs{long_run(10)};
+  runs[0].records[4].accuracy->all = 0.99;
+  EXPECT_EQ(report_data(runs)["runs"][0]["records"]["all"].back(), (Json{9, 0.9}));
+}
+
+TEST(ReportData, HasMeasuresWithIntervalsAndTheirCurves) {
+  std::vector runs{long_run(10)};
+  for (auto& record : runs[0].records) record.accuracy->measures[Measure::auroc] = 0.75;
+  runs[0].summary->last.measures[Measure::auroc] = 0.75;
+  runs[0].measures = Json::parse(R"({"last":{"images":80,"auroc":{"value":0.123456789,"low":0.1,"high":0.2}}})");
+  const Json run = report_data(runs)["runs"][0];
+  EXPECT_EQ(run["curves"]["auroc"], Json(std::vector<double>(10, 0.75)));
+  EXPECT_FALSE(run["curves"].contains("ece"));
+  EXPECT_EQ(run["result"]["last"]["auroc"], 0.75);
+  EXPECT_EQ(run["measures"], Json::parse(R"({"last":{"images":80,"auroc":{"value":0.1235,"low":0.1,"high":0.2}}})"));
 }
 
 TEST(ReportData, LeavesOutWhatIsNotRecorded) {
   const std::vector<fedgrab::Run> runs{{.name = "new", .rounds = 5}};
   const Json run = report_data(runs)["runs"][0];
-  for (const char* key : {"curves", "records", "per_class", "diagnostics", "prior", "confusion", "clients", "cost"})
+  for (const char* key :
+       {"curves", "records", "per_class", "diagnostics", "prior", "confusion", "clients", "cost", "measures"})
     EXPECT_FALSE(run.contains(key)) << key;
 }
 

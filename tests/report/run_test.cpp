@@ -174,6 +174,25 @@ TEST_F(Runs, InATableTheEndedOnesCount) {
             "method,All,Many,Med,Few,runs\nm,0.700,0.900,0.500,0.100,0 of 2\n");
 }
 
+TEST_F(Runs, InATableMayHaveFurtherMeasures) {
+  write_ended(
+      "a", settings(1),
+      R"({"round":1,"acc":{"all":0.5,"many":0.9,"med":0.5,"few":0.1,"f1":0.25},"measures":{"auroc":0.75},"loss":1})"
+      "\n");
+  const std::vector measures{Measure::macro_f1, Measure::auroc, Measure::ece};
+  EXPECT_EQ(run_table(read_runs({root_}), measures).to_csv(),
+            "method,All,Many,Med,Few,macro F1,AUROC,ECE,runs\nm,0.500,0.900,0.500,0.100,0.250,0.750,–,1\n");
+  EXPECT_TRUE(run_numbers(read_runs({root_}), measures)
+                  .to_csv()
+                  .starts_with("method,All,All std,Many,Many std,Med,Med std,Few,Few std,macro F1,macro F1 "
+                               "std,AUROC,AUROC std,ECE,ECE std,runs\n"));
+}
+
+TEST_F(Runs, AreInTheOrderOfTheirNumbers) {
+  for (const char* folder : {"s/clients10", "s/clients5", "s/clients100"}) write(folder, "");
+  EXPECT_EQ(names({root_}), (std::vector<std::string>{"s/clients5", "s/clients10", "s/clients100"}));
+}
+
 TEST_F(Runs, OfTheSameSeedAreNotAveraged) {
   for (const char* folder : {"x", "y"})
     for (const int seed : {1, 2})

@@ -40,8 +40,10 @@ struct EvalParams {
   std::vector<double> mass{0.75, 0.95};
   std::vector<int64_t> thresholds{100, 20};
   std::vector<int64_t> many, med, few;
-  Criterion criterion = Criterion::all;
+  Criterion criterion = Criterion::balanced_accuracy;
   int64_t patience = 0;
+  double specificity = 0.9;
+  int64_t resamples = 1000;
 
   template <class Visitor>
   void describe(Visitor& v) {
@@ -60,11 +62,16 @@ struct EvalParams {
     v.param("few", few, "groups = lists: classes of Few").at_least(0);
     v.param("criterion", criterion,
             "what makes a round the best one, on the validation split where there is one, else on the test set: "
-            "accuracy over all images, macro F1, or accuracy over the images of Few");
+            "accuracy over all images, macro F1, accuracy over the images of Few, or balanced accuracy, the mean over "
+            "classes");
     v.param("patience", patience,
             "stop after this many evaluations without a better criterion on the validation split (0: never); needs "
             "data.validation")
         .at_least(0);
+    v.param("specificity", specificity, "specificity at which the sensitivity of each class is measured").between(0, 1);
+    v.param("resamples", resamples,
+            "bootstrap resamples of the test images for the 95 % intervals at the end of a run (0: no intervals)")
+        .between(0, 100000);
   }
 };
 

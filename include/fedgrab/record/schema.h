@@ -4,18 +4,19 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace fedgrab {
+#include "fedgrab/record/json.h"
+#include "fedgrab/record/measures.h"
 
-using Json = nlohmann::ordered_json;
+namespace fedgrab {
 
 /// Class lists of the three groups; together they cover every class once.
 struct Groups {
   std::vector<int64_t> many, med, few;
+  bool thirds = false;  // of the classes by size, because the thresholds put all of them into one group
 };
 
 /// Shares of right answers; a group without test samples has none.
@@ -24,7 +25,11 @@ struct Accuracy {
   std::optional<double> many, med, few;
   std::vector<double> per_class;
   double f1 = 0;  // macro
+  MeasureValues measures{};
 };
+
+/// Wherever the accuracy holds it; none where it was not measured.
+std::optional<double> value_of(const Accuracy& accuracy, Measure measure);
 
 /// Mean and deviation over clients of a number per class.
 struct PerClass {
@@ -84,12 +89,14 @@ struct Summary {
   Accuracy best;                     // of best_round, on the test set
   bool best_by_validation = false;   // else it was chosen on the test set, and says so
   std::string criterion = "all";     // by which it was chosen
-  std::optional<int64_t> few_round;  // the first round in which Few reached 0.55
+  std::optional<int64_t> few_round;  // the first of two evaluations in a row in which Few reached 0.55
   Groups groups;
   std::vector<std::string> class_names;
   std::vector<int64_t> class_counts;
   PosthocRecord posthoc;
   std::vector<std::vector<int64_t>> confusion;  // of the last round: [truth][answer]; left out above 200 classes
+  /// On the test set, with intervals: of the last model, and of the best where a validation split chose it.
+  std::optional<MeasureReport> last_measures, best_measures;
   double seconds = 0;
   int64_t peak_memory_bytes = 0;
 };

@@ -21,7 +21,8 @@ struct Run {
   std::vector<RoundRecord> records;
   std::optional<Summary> summary;  // of the records, once one is evaluated
   std::optional<Population> population;
-  LastEvaluation evaluation;  // of the last round where it has ended, else of the last checkpoint
+  LastEvaluation evaluation;       // of the last round where it has ended, else of the last checkpoint
+  Json measures = Json::object();  // of its summary: of the last model, and of the best where there is one
   std::optional<int64_t> peak_memory_bytes;
 
   /// By the pace of its last rounds, while it is running.

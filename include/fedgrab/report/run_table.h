@@ -9,8 +9,9 @@
 
 namespace fedgrab {
 
-Table run_table(std::span<const Run> runs);
+/// `measures` have columns after those of the groups.
+Table run_table(std::span<const Run> runs, std::span<const Measure> measures = {});
 /// The same for programs: a number a cell, the deviation in a column of its own.
-Table run_numbers(std::span<const Run> runs);
+Table run_numbers(std::span<const Run> runs, std::span<const Measure> measures = {});
 
 }  // namespace fedgrab

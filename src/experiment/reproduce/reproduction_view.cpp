@@ -15,16 +15,16 @@ const std::string seed_parameter = "train.seed";
 const std::string not_run = "–";
 
 /// A number column of the paper: where it is in a summary.json, and how many digits it has.
-struct Measure {
+struct NumberColumn {
   std::string pointer;
   int digits;
 };
-std::optional<Measure> measure_of(const std::string& column) {
-  static const std::map<std::string, Measure> known{{"All", {"/mean_last_10/all", 3}},
-                                                    {"Many", {"/mean_last_10/many", 3}},
-                                                    {"Med", {"/mean_last_10/med", 3}},
-                                                    {"Few", {"/mean_last_10/few", 3}},
-                                                    {"Few 0.55", {"/few_reached_0.55", 0}}};
+std::optional<NumberColumn> measure_of(const std::string& column) {
+  static const std::map<std::string, NumberColumn> known{{"All", {"/mean_last_10/all", 3}},
+                                                         {"Many", {"/mean_last_10/many", 3}},
+                                                         {"Med", {"/mean_last_10/med", 3}},
+                                                         {"Few", {"/mean_last_10/few", 3}},
+                                                         {"Few 0.55", {"/few_reached_0.55", 0}}};
   const auto found = known.find(column);
   return found == known.end() ? std::nullopt : std::optional(found->second);
 }
@@ -80,7 +80,7 @@ std::string state_of(const std::vector<const ShownCell*>& cells) {
 }
 
 /// Ours, the paper's and the difference, as texts.
-std::vector<std::string> compared(const Measure& measure, const std::vector<const ShownCell*>& done,
+std::vector<std::string> compared(const NumberColumn& measure, const std::vector<const ShownCell*>& done,
                                   const std::string& state, const std::string& theirs, const std::string& deviation,
                                   bool comparable) {
   std::vector<double> values;
