@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
@@ -38,6 +39,18 @@ std::string card_to_text(const ModelCard& card) {
               {"round", card.round},
               {"config", card.config}}
       .dump();
+}
+
+/// Version 0.1 left the paths of a machine in its model files; what is exported has none.
+std::string without_paths(const std::string& config) {
+  std::string kept, group;
+  std::istringstream lines(config);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("[") && line.ends_with("]")) group = line.substr(1, line.size() - 2);
+    const std::string name = line.substr(0, line.find(" = "));
+    kept += (is_path_key(group + "." + name) ? name + " = \"\"" : line) + "\n";
+  }
+  return kept;
 }
 
 HeadKind head_kind(const Json& kind, const fs::path& path) {
@@ -179,7 +192,7 @@ void check_resumed_settings(const Config& config, const ModelCard& card, const f
     const std::string& key = parameter.key;
     if (!saved.is_set(key) || saved.get(key) == config.get(key)) continue;
     if (key == "train.rounds" && !cosine) continue;
-    if (std::find(path_keys().begin(), path_keys().end(), key) != path_keys().end()) continue;  // in no card
+    if (is_path_key(key)) continue;  // in no card
     if (key.starts_with("engine.") || key.starts_with("record.") || key.starts_with("checkpoint.")) continue;
     throw Error(Fault::usage, key,
                 fmt::format("{} differs from {}, with which {} was trained", to_text(config.get(key)),
@@ -224,6 +237,7 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
       throw Error(Fault::usage, key, "cannot be changed after training",
                   "of a trained model posthoc.* and prior.* can be changed, posthoc.kind=tau-norm for one");
   LoadedModel loaded = load_model(path);
+  loaded.card.config = without_paths(loaded.card.config);
   const bool anything = std::any_of(changes.begin(), changes.end(), [](const auto& change) {
     return change.first.starts_with("posthoc") || change.first.starts_with("prior.");
   });
@@ -258,7 +272,7 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
   }
   loaded.state = method.deploy(checkpoint.global, checkpoint.server);
   loaded.card.head = loaded.state.model->heads.front();
-  loaded.card.config = config.to_toml();
+  loaded.card.config = without_paths(config.to_toml());
   if (prepared != nullptr)
     loaded.posthoc =
         posthoc_record(std::get<std::string>(config.get("posthoc.kind")), method, *prepared, checkpoint.server);

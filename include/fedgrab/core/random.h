@@ -26,6 +26,7 @@ enum class Purpose : uint32_t {
   sampling,
   server,
   mix,
+  privacy,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;
