@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/report/experiments.h"
 #include "report/thinning.h"
 
 namespace fedgrab::report_data_test {
@@ -35,6 +36,17 @@ TEST(ReportData, ThinsCurvesButKnowsEveryNewBest) {
   EXPECT_EQ(run["records"]["all"].size(), 2000U);
   EXPECT_EQ(run["classes"]["group"], (Json{"many", "few"}));
   EXPECT_EQ(run["clients"]["counts"], (Json{{10, 0}, {0, 1}}));
+}
+
+TEST(ReportData, NamesNoFolderOfThisMachine) {
+  std::vector<fedgrab::Run> runs{long_run(2), long_run(2)};
+  runs[0].config = {{"method.name", "fedavg"}, {"data.path", "/home/somebody/skin"}, {"data.cache", ""}};
+  runs[1].config = {
+      {"method.name", "fedavg"}, {"data.path", "/home/other/skin"}, {"model.init", "/home/other/a.safetensors"}};
+  const Json data = report_data(runs);
+  EXPECT_EQ(data.dump().find("/home"), std::string::npos) << data.dump();
+  EXPECT_EQ(data["runs"][0]["config"]["data.path"], "skin");
+  EXPECT_EQ(experiments_of(runs).all.size(), 2U) << "folders of one name are two data sets";
 }
 
 TEST(ReportData, LeavesOutWhatIsNotRecorded) {
