@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "measure_table.h"
 
@@ -47,6 +48,14 @@ std::string posthoc_text(const PosthocRecord& record) {
   return text;
 }
 
+std::string privacy_text(const PrivacyRecord& p) {
+  if (std::isinf(p.epsilon)) return "ε = ∞: updates are clipped, but without server.noise nobody is protected";
+  return fmt::format(
+      "ε = {:.3g} at δ = {:g} for one client replaced by another, {} of {} clients a round without replacement; "
+      "simulated: whoever has train.seed can subtract the noise",
+      p.epsilon, p.delta, p.per_round, p.clients);
+}
+
 std::string summary_text(const Summary& summary) {
   Table table({{"accuracy", Align::left}, {"All"}, {"Many"}, {"Med"}, {"Few"}, {"macro F1"}});
   const auto add = [&](const std::string& name, const Accuracy& a) {
@@ -70,6 +79,7 @@ std::string summary_text(const Summary& summary) {
   text += fmt::format("Post-hoc classifier: {}\n", posthoc_text(summary.posthoc));
   text += summary.few_round ? fmt::format("Few reached 0.55 in round {}.\n", *summary.few_round)
                             : "Few did not reach 0.55 in two evaluations in a row.\n";
+  if (summary.privacy) text += fmt::format("Privacy: {}\n", privacy_text(*summary.privacy));
   return text;
 }
 

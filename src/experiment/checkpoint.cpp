@@ -140,7 +140,7 @@ void check_resumed_settings(const Config& config, const ModelCard& card, const f
     const std::string& key = parameter.key;
     if (!saved.is_set(key) || saved.get(key) == config.get(key)) continue;
     if (key == "train.rounds" && !cosine) continue;
-    if (std::find(path_keys().begin(), path_keys().end(), key) != path_keys().end()) continue;  // in no card
+    if (is_path_key(key)) continue;  // in no card
     if (key.starts_with("engine.") || key.starts_with("record.") || key.starts_with("checkpoint.")) continue;
     throw Error(Fault::usage, key,
                 fmt::format("{} differs from {}, with which {} was trained", to_text(config.get(key)),
@@ -188,7 +188,6 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
         key.starts_with("head."))
       throw Error(Fault::usage, key, "cannot be changed after training",
                   "of a trained model posthoc.* and prior.* can be changed, posthoc.kind=tau-norm for one");
-  LoadedModel loaded = load_model(path, which);
   const bool anything = std::any_of(changes.begin(), changes.end(), [](const auto& change) {
     return change.first.starts_with("posthoc") || change.first.starts_with("prior.");
   });

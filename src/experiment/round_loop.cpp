@@ -10,6 +10,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
+#include "fedgrab/core/privacy_accountant.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/core/random.h"
 #include "fedgrab/core/stopwatch.h"
@@ -64,6 +65,33 @@ bool holds_any(const Split& split, const std::vector<int64_t>& classes) {
                      [&](int32_t label) { return std::find(classes.begin(), classes.end(), label) != classes.end(); });
 }
 
+/// Of the global models of a run, where updates are clipped.
+class RunPrivacy {
+ public:
+  RunPrivacy(const Config& config, int64_t clients) : params_(config.read<ServerParams>("server")) {
+    if (params_.clip == 0) return;
+    rounds_ = {params_.noise, clients, clients_per_round(clients, config.read<TrainParams>("train").participation)};
+    accountant_.emplace(rounds_);
+    if (params_.noise > 0 && params_.delta * static_cast<double>(clients) >= 1)
+      warn(fmt::format(
+          "server.delta = {:g}: a guarantee that may fail for one of {} clients is none (set it below {:g})",
+          params_.delta, clients, 1 / static_cast<double>(clients)));
+  }
+  std::optional<double> epsilon(int64_t round) const {
+    return accountant_ ? std::optional(accountant_->epsilon(round, params_.delta)) : std::nullopt;
+  }
+  std::optional<PrivacyRecord> record(int64_t round) const {
+    if (!accountant_) return std::nullopt;
+    return PrivacyRecord{params_.clip,    params_.noise,   params_.delta,
+                         *epsilon(round), rounds_.clients, rounds_.per_round};
+  }
+
+ private:
+  ServerParams params_;
+  PrivateRounds rounds_;
+  std::optional<PrivacyAccountant> accountant_;
+};
+
 /// One run in progress. Everything it needs to go on after a crash is in the checkpoint and in metrics.jsonl.
 class RoundLoop {
  public:
@@ -104,6 +132,7 @@ class RoundLoop {
   const Settings& settings_;
   std::unique_ptr<Engine> engine_;
   Checkpoint state_;
+  RunPrivacy privacy_;
   RunRecorder recorder_;  // its lock outlives the clients' files
   CheckpointStore checkpoints_;
   LastEvaluation evaluation_;          // its samples are filled in when it is written
@@ -116,6 +145,7 @@ RoundLoop::RoundLoop(const Config& config, const RunOptions& options, Communicat
       ranks_(ranks),
       run_(config_),
       settings_(run_.settings),
+      privacy_(config_, static_cast<int64_t>(run_.partition.size())),
       recorder_(options.directory, ranks.first()),
       checkpoints_(options.directory, ranks, settings_.checkpoint, settings_.engine) {
   if (settings_.eval.patience > 0 && run_.prepared.validation.count() == 0)
@@ -231,6 +261,7 @@ RoundRecord RoundLoop::record_training(const RoundContext& context, const std::v
   record.clients = static_cast<int64_t>(reports.size());
   record.loss = loss_sum / static_cast<double>(std::max<int64_t>(record.samples, 1));
   record.lr = learning_rate(settings_.train, context.round);
+  record.epsilon = privacy_.epsilon(context.round);
   record_diagnostics(record, context, reports);
   return record;
 }
@@ -332,6 +363,7 @@ std::string RoundLoop::progress_detail(const RoundRecord& record) const {
     if (record.accuracy->few) text += fmt::format(" Few {:.3f}", *record.accuracy->few);
     text += " · ";
   }
+  if (record.epsilon) text += std::isinf(*record.epsilon) ? "ε ∞ · " : fmt::format("ε {:.3g} · ", *record.epsilon);
   const double seconds = std::max(record.phase_seconds.at("train"), 1e-9);
   return text + fmt::format("loss {:.3f} · {:.0f} steps/s", record.loss, static_cast<double>(record.steps) / seconds);
 }
@@ -346,6 +378,7 @@ Summary RoundLoop::finish() {
   summary.class_counts = run_.prepared.counts;
   const auto kind = std::get<std::string>(config_.get("posthoc.kind"));
   summary.posthoc = posthoc_record(kind, run_.method, run_.prepared, state_.server);
+  summary.privacy = privacy_.record(state_.round);
   const auto test = engine_->predict(model, data.test, measures_probabilities(data.test, data.classes()));
   if (data.classes() <= largest_confusion)
     summary.confusion = confusion_matrix(test.classes, data.test.labels, data.classes());
@@ -379,8 +412,12 @@ std::optional<MeasureReport> RoundLoop::measure_best() const {
 
 }  // namespace
 
+int64_t clients_per_round(int64_t clients, double participation) {
+  return std::clamp<int64_t>(std::llround(participation * static_cast<double>(clients)), 1, clients);
+}
+
 std::vector<int64_t> choose_clients(int64_t clients, double participation, int64_t round, uint64_t seed) {
-  const auto wanted = std::clamp<int64_t>(std::llround(participation * static_cast<double>(clients)), 1, clients);
+  const int64_t wanted = clients_per_round(clients, participation);
   auto order = permutation_start(clients, wanted, Random(seed, Purpose::cohort, 0, static_cast<uint32_t>(round)));
   std::sort(order.begin(), order.end());
   return order;

@@ -176,11 +176,6 @@ Config resolve_config(const TomlText& file, const Assignments& flags) {
   return config;
 }
 
-const std::vector<std::string>& path_keys() {
-  static const std::vector<std::string> keys{"data.path", "data.images", "data.cache", "partition.file", "model.init"};
-  return keys;
-}
-
 Config with_absolute_paths(Config config) {
   for (const auto& key : path_keys()) {
     const auto path = std::get<std::string>(config.get(key));

@@ -14,6 +14,7 @@
 #include "local_loss.h"
 #include "posthoc/fitting.h"
 #include "posthoc/temperature.h"
+#include "server/privacy.h"
 
 namespace fedgrab {
 namespace {
@@ -131,6 +132,48 @@ void Composition::check(const Config& config) const {
     refuse("client.algorithm",
            fmt::format("\"{}\" corrects the mean of the clients' models itself", text("client.algorithm")),
            "use it with server.aggregator=average and server.optimizer=none");
+  check_privacy(config);
+}
+
+/// Clipping bounds what one client can change, if the mean of the models is all that the clients have a part in.
+void Composition::check_privacy(const Config& config) const {
+  const auto text = [&](const char* key) { return std::get<std::string>(config.get(key)); };
+  const auto refuse = [](const std::string& key, const std::string& why, const std::string& hint) {
+    throw Error(Fault::usage, key, why, hint);
+  };
+  if (server_.clip == 0 && server_.noise > 0)
+    refuse("server.noise", "hides a client only where its update is bounded", "set server.clip, 1 say");
+  if (server_.clip == 0) return;
+  if (server_.weights != ClientWeights::uniform)
+    refuse("server.clip", "bounds the part of a client in the mean, which server.weights would change again",
+           "set server.weights=uniform");
+  const std::pair<const char*, const Part*> named[] = {
+      {"client.algorithm", client_.get()}, {"server.aggregator", aggregator_.get()},
+      {"objective.reweight", loss_.get()}, {"head.init", head_.get()},
+      {"prior.source", prior_.get()},      {"posthoc.kind", posthoc_.get()}};
+  for (const auto& [key, part] : named) {
+    if (part == nullptr) continue;
+    const Needs needs = part->needs({}, 0);
+    if (needs.payloads || needs.global_counts)
+      refuse(key,
+             fmt::format("\"{}\" needs {} of a client, and server.clip bounds its model alone", text(key),
+                         needs.global_counts ? "the class counts" : "more than the model"),
+             "choose another, or set server.clip=0");
+  }
+  if (server_.noise > 0 && fitted() && !fits_on_validation(config))
+    refuse("posthoc.kind",
+           fmt::format("\"{}\" is fitted on the clients' training images, which no noise hides", text("posthoc.kind")),
+           "set longtail.validation or data.validation, or posthoc.kind=none");
+}
+
+bool Composition::fits_on_validation(const Config& config) const {
+  if (posthoc_params_.fit_on != FitImages::automatic) return posthoc_params_.fit_on == FitImages::validation;
+  const auto set = [&](const char* key) {
+    if (!config.schema().contains(key)) return false;
+    const Value& value = config.get(key);
+    return std::holds_alternative<double>(value) ? std::get<double>(value) > 0 : std::get<int64_t>(value) > 0;
+  };
+  return set("data.validation") || set("longtail.validation");
 }
 
 std::shared_ptr<const Model> Composition::model(Architecture architecture, int64_t classes) {
@@ -163,6 +206,7 @@ RoundContext Composition::begin_round(int64_t round, uint64_t seed, std::vector<
 
 State Composition::aggregate(const RoundContext& round, const Sums& sums, TensorMap& server) const {
   State model = aggregator_->target(round, sums);
+  if (server_.noise > 0) add_noise(round, server_, model);
   client_->server_step(round, sums, model, server);
   if (optimizer_)
     for (const auto& [offset, size] : optimised_ranges(*model.model)) {
@@ -236,6 +280,7 @@ LocalProblem Composition::configure(const ClientContext& client) const {
 
 std::vector<Payload> Composition::after_training(const ClientContext& client, const LocalResult& result) const {
   std::vector<Payload> sent{aggregator_->update(client, result)};
+  if (clips()) sent.front().values = clipped_update(sent.front().values, client.round.global, server_.clip);
   for (const Part* part : parts())
     for (auto& payload : part->after_training(client, result)) sent.push_back(std::move(payload));
   if (central_)

@@ -1,11 +1,16 @@
 #include "fedgrab/record/schema.h"
 
+#include <cmath>
+
 #include "fedgrab/core/version.h"
 
 namespace fedgrab {
 namespace {
 
 Json optional(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+/// JSON has no infinity.
+Json epsilon_json(double epsilon) { return std::isinf(epsilon) ? Json(nullptr) : Json(epsilon); }
 
 std::optional<double> optional_number(const Json& json, const char* key) {
   const auto found = json.find(key);
@@ -103,6 +108,7 @@ Json to_json(const RoundRecord& r) {
   if (r.prior) json["prior"] = {{"p", r.prior->p}, {"l2", r.prior->l2}, {"tail_hit", r.prior->tail_hit}};
   if (!r.client_accuracy.empty()) json["client_acc"] = r.client_accuracy;
   if (r.personal) json["personal"] = *r.personal;
+  if (r.epsilon) json["epsilon"] = epsilon_json(*r.epsilon);
   json["seconds"] = r.seconds;
   for (const auto& [phase, seconds] : r.phase_seconds) json["phase_seconds"][phase] = seconds;
   return json;
@@ -136,6 +142,8 @@ RoundRecord round_from_json(const Json& json) {
   }
   r.client_accuracy = json.value("client_acc", r.client_accuracy);
   if (json.contains("personal") && json["personal"].is_number()) r.personal = json["personal"].get<double>();
+  if (json.contains("epsilon"))
+    r.epsilon = optional_number(json, "epsilon").value_or(std::numeric_limits<double>::infinity());
   r.seconds = json.value("seconds", 0.0);
   r.phase_seconds = json.value("phase_seconds", r.phase_seconds);
   return r;
@@ -147,6 +155,18 @@ Json to_json(const PosthocRecord& record) {
   for (const auto& [name, values] : record.numbers)
     json[name] = values.size() == 1 ? Json(values.front()) : Json(values);
   return json;
+}
+
+Json to_json(const PrivacyRecord& p) {
+  return {{"epsilon", epsilon_json(p.epsilon)},
+          {"delta", p.delta},
+          {"clip", p.clip},
+          {"noise", p.noise},
+          {"clients", p.clients},
+          {"per_round", p.per_round},
+          {"sampling", "fixed"},
+          {"neighbours", "replace one client"},
+          {"simulated", true}};
 }
 
 Json to_json(const Summary& s) {
@@ -161,6 +181,7 @@ Json to_json(const Summary& s) {
   json["class_names"] = s.class_names;
   json["class_counts"] = s.class_counts;
   json["posthoc"] = to_json(s.posthoc);
+  if (s.privacy) json["privacy"] = to_json(*s.privacy);
   if (!s.confusion.empty()) json["confusion"] = s.confusion;
   if (s.last_measures) json["measures"]["last"] = to_json(*s.last_measures);
   if (s.best_measures) json["measures"]["best"] = to_json(*s.best_measures);

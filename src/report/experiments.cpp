@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+
+#include "fedgrab/record/path_keys.h"
 
 namespace fedgrab {
 namespace {
@@ -44,6 +47,10 @@ bool repeats_a_seed(std::span<const Run> runs, const Experiment& experiment, siz
 
 }  // namespace
 
+std::string shown_value(const std::string& key, const std::string& value) {
+  return is_path_key(key) ? std::filesystem::path(value).filename().string() : value;
+}
+
 std::string Experiments::name(const Experiment& experiment) const {
   std::string name = experiment.values.front();
   for (size_t i = 1; i < keys.size(); ++i) name += fmt::format(", {} {}", keys[i], experiment.values[i]);
@@ -66,6 +73,9 @@ Experiments experiments_of(std::span<const Run> runs) {
     if (found == experiments.all.end()) found = experiments.all.insert(found, {values, {}});
     found->runs.push_back(i);
   }
+  for (auto& experiment : experiments.all)  // last: folders of one name are not one data set
+    for (size_t k = 1; k < experiments.keys.size(); ++k)
+      experiment.values[k] = shown_value(experiments.keys[k], experiment.values[k]);
   return experiments;
 }
 

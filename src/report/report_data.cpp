@@ -212,7 +212,8 @@ Json run_data(const Run& run, size_t points) {
   Json json{{"name", run.name}, {"state", name_of(run.state)}, {"rounds", run.rounds}};
   json["done"] = run.records.empty() ? 0 : run.records.back().round;
   if (const auto left = run.seconds_left()) json["seconds_left"] = std::round(*left);
-  json["config"] = run.config;
+  json["config"] = Json::object();
+  for (const auto& [key, value] : run.config) json["config"][key] = shown_value(key, value);
   if (run.population) json["classes"] = classes(*run.population);
   if (run.population && !run.population->clients.empty()) json["clients"] = clients(*run.population);
   const auto& evaluation = run.evaluation;

@@ -394,6 +394,26 @@ class Models(Case):
                               "layer2.0.downsample.1.running_var", "layer3.0.bn2.weight"}, set(found))
         self.assertEqual((self.runs / "resnet8" / "model.safetensors").read_bytes(), (self.folder / "model.safetensors").read_bytes())
 
+    def test_no_model_file_names_a_path_of_this_machine(self):
+        init = self.runs / "resnet8" / "model.safetensors"
+        train(self.runs, "--out", "after", "--rounds", 2, "--model", "resnet8", "--method", "fedavg", "--clients", 2, "--data", "folder",
+              "--data-path", "images", "--set", "data.size=16", "--set", f"model.init={init}", "--set", "data.validation=0.2")
+        after = self.runs / "after"
+        for form in ("torchscript", "safetensors"):
+            self.fedgrab("export", after, "--format", form, "-o", form)
+        self.fedgrab("export", after / "checkpoints" / "round-000002.safetensors", "-o", "changed", "--set", "posthoc.kind=tau-norm")
+        files = [*self.folder.iterdir(), *after.rglob("*.safetensors")]
+        self.assertEqual(6, len(files), files)
+        self.assertIn(str(self.runs), (after / "config.toml").read_text(), "the run directory stays and has them")
+        for file in files:
+            contents = {"": file.read_bytes()}
+            if zipfile.is_zipfile(file):
+                with zipfile.ZipFile(file) as archive:
+                    contents |= {name: archive.read(name) for name in archive.namelist()}
+            for part, content in contents.items():
+                for path in (self.runs, self.folder, TREE, pathlib.Path.home()):
+                    self.assertNotIn(str(path).encode(), content, f"{file.name} {part}")
+
     def test_start_from_a_model_with_another_head(self):
         self.fedgrab("run", *TINY, "--rounds", 1, "--method", "fedavg", "--model", "resnet8", "--out", "out",
                      "--set", f"model.init={self.runs / 'resnet8' / 'model.safetensors'}")

@@ -246,6 +246,18 @@ class ModelFile : public CheckpointTest {
   }
 };
 
+TEST_F(ModelFile, IsExportedWithoutThePathsThatVersion01Wrote) {
+  const auto file = scratch_.path("model.safetensors");
+  ModelCard card = card_of("resnet8");
+  Config config = resolve_config(std::nullopt, {});
+  for (const auto& key : path_keys()) config.set(key, std::string("/home/somebody/" + key));
+  card.config = config.to_toml();
+  save_model(file, card, state_);
+  const std::string exported = redeploy(file, {}, nullptr).card.config;
+  EXPECT_EQ(exported.find("somebody"), std::string::npos) << exported;
+  EXPECT_EQ(read_settings(resolve_config({"card", exported}, {})).model.name, read_settings(config).model.name);
+}
+
 TEST_F(ModelFile, LoadsFromFileCheckpointAndFolder) {
   save(12);
   const auto file = scratch_.path("model.safetensors");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <map>
@@ -16,6 +17,7 @@
 
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
+#include "fedgrab/core/privacy_accountant.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/record/last_evaluation.h"
 #include "tests/data/scratch_folder.h"
@@ -168,6 +170,46 @@ TEST_F(RoundLoopTest, ARefusedSecondResumeLeavesTheFirstAsItIs) {
   const LineLog first(directory("run").metrics());
   expect_error(Fault::usage, [&] { run("run", config, true); }, {"metrics.jsonl", "another process"});
   EXPECT_EQ(contents(directory("run").root), before);
+}
+
+Assignments private_settings(const Assignments& more = {}) {
+  Assignments all{{"method", "fedavg"},
+                  {"server.weights", "uniform"},
+                  {"server.clip", "0.5"},
+                  {"server.noise", "2"},
+                  {"train.participation", "0.5"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST_F(RoundLoopTest, APrivateRunRecordsWhatItSpends) {
+  const Summary summary = run("run", small_config(private_settings({{"server.delta", "0.01"}})));
+  const PrivacyAccountant accountant({.noise = 2, .clients = 4, .per_round = 2});
+  const auto records = directory("run").read_metrics();
+  ASSERT_EQ(records.size(), 4U);
+  for (const auto& record : records) EXPECT_DOUBLE_EQ(record.epsilon.value(), accountant.epsilon(record.round, 0.01));
+  EXPECT_LT(records[0].epsilon.value(), records[3].epsilon.value());
+  EXPECT_EQ(summary.privacy->epsilon, records[3].epsilon);
+  const Json privacy = directory("run").read_summary()["privacy"];
+  EXPECT_EQ(privacy["per_round"], 2);
+  EXPECT_EQ(privacy["neighbours"], "replace one client");
+}
+
+TEST_F(RoundLoopTest, ClippingWithoutNoiseSaysThatEpsilonIsInfinite) {
+  const Summary summary = run("run", small_config(private_settings({{"server.noise", "0"}})));
+  EXPECT_TRUE(std::isinf(summary.privacy->epsilon));
+  EXPECT_TRUE(directory("run").read_summary()["privacy"]["epsilon"].is_null());
+  run("plain", small_config({{"method", "fedavg"}}));
+  EXPECT_FALSE(directory("plain").read_summary().contains("privacy"));
+}
+
+TEST_F(RoundLoopTest, NoiseDependsNeitherOnWorkersNorOnAnInterruption) {
+  run("one", small_config(private_settings()));
+  run("two", small_config(private_settings({{"engine.workers", "2"}})));
+  expect_same_run(directory("one"), directory("two"));
+  fs::remove(directory("two").checkpoint(4));
+  run("two", resumed_config(directory("two").config(), std::nullopt, {}), true);
+  expect_same_run(directory("one"), directory("two"));
 }
 
 class EditedSettings : public RoundLoopTest {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 #include "fedgrab/core/version.h"
@@ -61,6 +62,17 @@ TEST(RoundRecord, LeavesOutWhatWasNotMeasured) {
   for (const auto* key : {"acc", "f1", "measures", "validation", "validation_measures", "test_loss", "delta", "beta",
                           "prior", "client_acc"})
     EXPECT_FALSE(to_json(plain).contains(key)) << key;
+}
+
+TEST(RoundRecord, AnInfiniteEpsilonIsNullAndNoneIsLeftOut) {
+  RoundRecord r{.round = 1};
+  EXPECT_FALSE(to_json(r).contains("epsilon"));
+  EXPECT_FALSE(round_from_json(to_json(r)).epsilon);
+  r.epsilon = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(to_json(r)["epsilon"].is_null());
+  EXPECT_EQ(round_from_json(Json::parse(to_json(r).dump())).epsilon, r.epsilon);
+  r.epsilon = 2.5;
+  EXPECT_EQ(round_from_json(Json::parse(to_json(r).dump())).epsilon, 2.5);
 }
 
 TEST(RoundRecord, AnEmptyGroupIsNull) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fedgrab/report/experiments.h"
 #include "report/thinning.h"
 
 namespace fedgrab::report_data_test {
@@ -53,6 +54,17 @@ TEST(ReportData, HasMeasuresWithIntervalsAndTheirCurves) {
   EXPECT_FALSE(run["curves"].contains("ece"));
   EXPECT_EQ(run["result"]["last"]["auroc"], 0.75);
   EXPECT_EQ(run["measures"], Json::parse(R"({"last":{"images":80,"auroc":{"value":0.1235,"low":0.1,"high":0.2}}})"));
+}
+
+TEST(ReportData, NamesNoFolderOfThisMachine) {
+  std::vector<fedgrab::Run> runs{long_run(2), long_run(2)};
+  runs[0].config = {{"method.name", "fedavg"}, {"data.path", "/home/somebody/skin"}, {"data.cache", ""}};
+  runs[1].config = {
+      {"method.name", "fedavg"}, {"data.path", "/home/other/skin"}, {"model.init", "/home/other/a.safetensors"}};
+  const Json data = report_data(runs);
+  EXPECT_EQ(data.dump().find("/home"), std::string::npos) << data.dump();
+  EXPECT_EQ(data["runs"][0]["config"]["data.path"], "skin");
+  EXPECT_EQ(experiments_of(runs).all.size(), 2U) << "folders of one name are two data sets";
 }
 
 TEST(ReportData, LeavesOutWhatIsNotRecorded) {

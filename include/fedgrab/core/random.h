@@ -27,6 +27,7 @@ enum class Purpose : uint32_t {
   server,
   mix,
   bootstrap,
+  privacy,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

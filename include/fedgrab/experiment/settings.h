@@ -15,6 +15,7 @@
 #include "fedgrab/engine/engine_params.h"
 #include "fedgrab/engine/train_params.h"
 #include "fedgrab/model/architecture.h"
+#include "fedgrab/record/path_keys.h"
 #include "fedgrab/record/summary.h"
 
 namespace fedgrab {
@@ -155,8 +156,6 @@ Config resolve_config(const std::optional<std::filesystem::path>& file, const As
 /// Whether version 0.1 wrote this configuration of a run: it has every key of every method.
 bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values);
 
-/// Parameters that name files and folders of this machine.
-const std::vector<std::string>& path_keys();
 /// For the record of a run: whoever reads it may stand in another folder.
 Config with_absolute_paths(Config config);
 

@@ -37,8 +37,8 @@ class Composition {
   // Before and after a round, at the server.
   RoundContext begin_round(int64_t round, uint64_t seed, std::vector<int64_t> cohort, std::vector<int64_t> sizes,
                            int64_t population, const State& global, const TensorMap& server) const;
-  /// The new global model; order: target, client algorithm, server optimiser, head, prior, post-hoc classifier, moving
-  /// average. Changes the server's state.
+  /// The new global model; order: target, noise, client algorithm, server optimiser, head, prior, post-hoc classifier,
+  /// moving average. Changes the server's state.
   State aggregate(const RoundContext& round, const Sums& sums, TensorMap& server) const;
   /// The model before its post-hoc classifier: the moving average, where there is one.
   State undeployed(const State& global, const TensorMap& server) const;
@@ -68,6 +68,9 @@ class Composition {
   State personalise(const ClientContext& client, const State& local) const;
   Diagnostics diagnose(const ClientContext& client) const;
 
+  /// Whether the updates of clients are clipped (server.clip).
+  bool clips() const { return server_.clip > 0; }
+
   /// Bytes the server sends to a client in a round.
   int64_t bytes_down(const Model& model) const;
   /// Whether a round of averaged weights, as any Flower strategy makes it, is all that travels.
@@ -75,6 +78,8 @@ class Composition {
 
  private:
   void check(const Config& config) const;
+  void check_privacy(const Config& config) const;
+  bool fits_on_validation(const Config& config) const;
   torch::Tensor prior_of(const State& global, const TensorMap& server) const;
   std::vector<const Part*> parts() const;  // whose hooks run at the clients, and at the server after the optimiser
 

@@ -16,6 +16,7 @@ struct ServerParams {
   std::string aggregator = "average", optimizer = "none";
   double lr = 0, beta1 = 0.9, beta2 = 0.99, tau = 1e-3;
   double ema = 0;
+  double clip = 0, noise = 0, delta = 1e-5;
 
   template <class Visitor>
   void describe(Visitor& v) {
@@ -38,6 +39,17 @@ struct ServerParams {
             "decay of an exponential moving average of the global model, which is then evaluated and exported in its "
             "place (0: none); shorter averages in the first rounds")
         .between(0, 0.99999);
+    v.param("clip", clip,
+            "differential privacy: largest L2 norm of a client's update, over everything it sends (0: no clipping); "
+            "needs server.weights = uniform")
+        .between(0, 1e9);
+    v.param("noise", noise,
+            "differential privacy: standard deviation of the Gaussian noise that the server adds to the mean of the "
+            "updates, times the clients of a round, over server.clip (0: no noise); drawn from train.seed, so that a "
+            "simulated run protects nobody itself")
+        .between(0, 1e6);
+    v.param("delta", delta, "differential privacy: the delta for which epsilon is given; below 1 over the clients")
+        .between(1e-100, 0.5);
   }
 };
 

@@ -64,6 +64,7 @@ struct RoundRecord {
   std::optional<PriorRecord> prior;
   std::vector<std::vector<double>> client_accuracy;  // [client][class], where asked for
   std::optional<double> personal;                    // the same by each client's own class shares, mean over clients
+  std::optional<double> epsilon;                     // spent so far, where updates are clipped; infinite without noise
   double seconds = 0;
   std::map<std::string, double> phase_seconds;
 };
@@ -80,6 +81,16 @@ struct PosthocRecord {
 
 Json to_json(const PosthocRecord& record);
 
+/// The differential privacy of the global models of a run, each of them seen: of one client, replaced by another, in
+/// rounds of a fixed number of clients.
+struct PrivacyRecord {
+  double clip = 0, noise = 0, delta = 0;
+  double epsilon = 0;  // infinite without noise
+  int64_t clients = 0, per_round = 0;
+};
+
+Json to_json(const PrivacyRecord& record);
+
 /// What the accuracies of a run come down to.
 struct Summary {
   int64_t rounds = 0;
@@ -94,6 +105,7 @@ struct Summary {
   std::vector<std::string> class_names;
   std::vector<int64_t> class_counts;
   PosthocRecord posthoc;
+  std::optional<PrivacyRecord> privacy;         // where updates are clipped
   std::vector<std::vector<int64_t>> confusion;  // of the last round: [truth][answer]; left out above 200 classes
   /// On the test set, with intervals: of the last model, and of the best where a validation split chose it.
   std::optional<MeasureReport> last_measures, best_measures;

@@ -21,6 +21,9 @@ struct Experiments {
   std::string name(const Experiment& experiment) const;
 };
 
+/// As a page or table shows it: of a path of this machine the last name alone.
+std::string shown_value(const std::string& key, const std::string& value);
+
 Experiments experiments_of(std::span<const Run> runs);
 
 /// The runs whose numbers stand for the experiment: those that have ended, where none has those that were evaluated,
