@@ -57,11 +57,11 @@ function svg_of(option: EChartsOption, height: number): Blob {
   return new Blob([text], { type: "image/svg+xml" });
 }
 
+/** Drawn anew at twice the size, and so at once: on the screen ECharts spreads the cells of a map over several frames. */
 function png_of(option: EChartsOption, height: number): Promise<Blob> {
-  const canvas = document.createElement("canvas");
-  const chart = init(canvas, null, { renderer: "canvas", devicePixelRatio: 2, width, height });
+  const chart = init(document.createElement("div"), null, { renderer: "canvas", devicePixelRatio: 1, width, height });
   chart.setOption(option);
-  chart.getZr().flush();
+  const canvas = chart.renderToCanvas({ pixelRatio: 2 });
   return new Promise((done, failed) => {
     canvas.toBlob((blob) => {
       chart.dispose();
