@@ -107,13 +107,13 @@ function tools_of(source: Source, zoom: Zoom, note: HTMLElement) {
 export function chart_card(title: string, draw: () => Drawing | string | null, controls: Control[] = []): HTMLElement {
   const canvas = element("div", { class: "chart", role: "img", "aria-label": title });
   const note = element("p", { class: "note", "aria-live": "polite" });
+  const zoom = new Zoom(() => update());
   const source = () => {
     const drawing = draw();
     if (!drawing || typeof drawing === "string") return null;
-    return { title: drawing.of ? `${title}: ${drawing.of}` : title, option: dressed(drawing.option), height: drawing.height ?? 300 };
+    return { title: drawing.of ? `${title}: ${drawing.of}` : title, option: dressed(zoom.cut(drawing.option)), height: drawing.height ?? 300 };
   };
   sources.push(source);
-  const zoom = new Zoom(() => update());
   const tools = tools_of(source, zoom, note);
   const card = element(
     "figure", { class: "card" },

@@ -57,7 +57,7 @@ function svg_of(option: EChartsOption, height: number): Blob {
   return new Blob([text], { type: "image/svg+xml" });
 }
 
-/** Drawn anew at twice the size, and so at once: on the screen ECharts spreads the cells of a map over several frames. */
+/** At twice the size, for papers and sharp screens. */
 function png_of(option: EChartsOption, height: number): Promise<Blob> {
   const chart = init(document.createElement("div"), null, { renderer: "canvas", devicePixelRatio: 1, width, height });
   chart.setOption(option);

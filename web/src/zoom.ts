@@ -55,13 +55,17 @@ export class Zoom {
   }
 
   /** The option with its axes cut to the marked part. */
+  cut(option: EChartsOption): EChartsOption {
+    if (!this.part || this.part.of !== identity(option)) return option;
+    const between = (axis: unknown, [min, max]: Range) => ({ ...(axis as object), min, max });
+    return { ...option, xAxis: between(option.xAxis, this.part.x) as EChartsOption["xAxis"], yAxis: between(option.yAxis, this.part.y) as EChartsOption["yAxis"] };
+  }
+
+  /** The same, to be marked again. */
   applied(option: EChartsOption): EChartsOption {
     this.drawn = option;
     if (this.part && this.part.of !== identity(option)) this.part = undefined;
-    const marks = { brush: { xAxisIndex: 0, yAxisIndex: 0, brushMode: "single" as const, outOfBrush: { colorAlpha: 1 } } };
-    if (!this.part) return { ...option, ...marks };
-    const cut = (axis: unknown, [min, max]: Range) => ({ ...(axis as object), min, max });
-    return { ...option, ...marks, xAxis: cut(option.xAxis, this.part.x) as EChartsOption["xAxis"], yAxis: cut(option.yAxis, this.part.y) as EChartsOption["yAxis"] };
+    return { ...this.cut(option), brush: { xAxisIndex: 0, yAxisIndex: 0, brushMode: "single", outOfBrush: { colorAlpha: 1 } } };
   }
 
   /** After each drawing. */
