@@ -95,7 +95,11 @@ std::string posthoc_line(const Config& config, const CardSource& source) {
 
 std::string what_it_is(const LoadedModel& model, const Config& config, const CardSource& source) {
   const ModelCard& card = model.card;
-  const auto text = [&](const char* key) { return to_text(config.get(key)); };
+  const auto text = [&](const char* key) {
+    const Value& value = config.get(key);
+    const auto* plain = std::get_if<std::string>(&value);  // to_text() quotes it
+    return plain != nullptr ? *plain : to_text(value);
+  };
   const ImageShape& in = card.input;
   std::vector<std::pair<std::string, std::string>> rows{
       {"file", source.file},

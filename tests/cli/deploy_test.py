@@ -218,7 +218,7 @@ class Exports(Deploy):
         summary = json.loads((self.runs / "run/summary.json").read_text())
         version = self.fedgrab("version").split()[1]
         for part in ("# Model card: model.onnx", "resnet8", f"fedgrab {version}", "## Intended use", "## Classes", "## Measures",
-                     "## Limits", "not calibrated", "logits and probabilities", "half of the files up to 16 x 16 pixels"):
+                     "## Limits", "2 clients, partition file, method fedgrab+, round 4 of 4", "not calibrated", "logits and probabilities", "half of the files up to 16 x 16 pixels"):
             self.assertIn(part, page)
         for name, count, right in zip(summary["class_names"], summary["class_counts"], summary["last"]["per_class"]):
             self.assertRegex(page, rf"\| {name} +\| +{count} \| +{right:.4g} \|")
