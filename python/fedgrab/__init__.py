@@ -17,8 +17,9 @@ from .balancer import Balancer, prior  # noqa: E402
 from .client import Client, Evaluator, Trained  # noqa: E402
 from .data import Data, Split, load_data, partition  # noqa: E402
 from .experiment import Run, run  # noqa: E402
+from .privacy import privacy_spent  # noqa: E402
 from .server import Server  # noqa: E402
 
 __version__ = "0.1.0"
 __all__ = ["Balancer", "Client", "Data", "Error", "Evaluator", "Run", "Server", "Split", "Trained", "UsageError", "load_data", "partition",
-           "prior", "run"]
+           "prior", "privacy_spent", "run"]
