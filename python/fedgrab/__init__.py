@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from .client import Client, Evaluator, Trained
     from .data import Data, Split, load_data, partition
     from .experiment import Run, run
+    from .privacy import privacy_spent
     from .server import Server
 
 __version__ = "0.1.0"
 __all__ = ["Balancer", "Client", "Data", "Error", "Evaluator", "Run", "Server", "Split", "Trained", "UsageError", "load_data", "partition",
-           "prior", "run"]
+           "prior", "privacy_spent", "run"]
 
 _MODULES = {"_core": ("Error", "UsageError"), "balancer": ("Balancer", "prior"), "client": ("Client", "Evaluator", "Trained"),
-            "data": ("Data", "Split", "load_data", "partition"), "experiment": ("Run", "run"), "server": ("Server",)}
+            "data": ("Data", "Split", "load_data", "partition"), "experiment": ("Run", "run"),
+            "privacy": ("privacy_spent",), "server": ("Server",)}
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 

@@ -40,4 +40,5 @@ PYBIND11_MODULE(_core, module) {
   fedgrab::python::bind_run(module);
   fedgrab::python::bind_client(module);
   fedgrab::python::bind_server(module);
+  fedgrab::python::bind_privacy(module);
 }

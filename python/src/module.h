@@ -26,5 +26,6 @@ void bind_data(py::module_& module);
 void bind_run(py::module_& module);
 void bind_client(py::module_& module);
 void bind_server(py::module_& module);
+void bind_privacy(py::module_& module);
 
 }  // namespace fedgrab::python

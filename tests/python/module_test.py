@@ -57,6 +57,28 @@ class GoldenTraces(unittest.TestCase):
                     np.testing.assert_array_equal(balancer.delta, balancer.positive - balancer.negative)
 
 
+class Privacy(unittest.TestCase):
+    def test_accountant(self):
+        spent = fedgrab.privacy_spent(4, 1000, 100, 40, 1e-5)
+        self.assertAlmostEqual(3.2618, spent, places=3)
+        self.assertLess(spent, fedgrab.privacy_spent(4, 1000, 1000, 40, 1e-5))
+        self.assertLess(fedgrab.privacy_spent(4, 1000, 100, 40, 1e-5, sampling="poisson"), spent)
+        self.assertEqual(float("inf"), fedgrab.privacy_spent(0, 1000, 100, 1, 1e-5))
+
+    def test_what_makes_no_sense_is_refused(self):
+        for arguments in ((-1, 10, 5, 1, 1e-5), (1, 10, 11, 1, 1e-5), (1, 10, 5, -1, 1e-5), (1, 10, 5, 1, 0)):
+            with self.subTest(arguments), self.assertRaises(ValueError):
+                fedgrab.privacy_spent(*arguments)
+        with self.assertRaisesRegex(ValueError, "fixed or poisson"):
+            fedgrab.privacy_spent(1, 10, 5, 1, 1e-5, sampling="shuffled")
+
+    def test_places_leave_the_noise_to_the_framework_that_carries_the_weights(self):
+        private = TINY | {"method": "fedavg", "server.weights": "uniform", "server.clip": 1, "server.noise": 1}
+        for make in (lambda: fedgrab.Client(private), lambda: fedgrab.Server(private, classes=10, shape=(1, 16, 16))):
+            with self.assertRaisesRegex(fedgrab.UsageError, "server.clip.*train.seed"):
+                make()
+
+
 class Balancing(unittest.TestCase):
     def test_restored_goes_on_to_the_same_bits(self):
         logits, labels = some_logits()
