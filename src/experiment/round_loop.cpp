@@ -115,8 +115,8 @@ class RoundLoop {
   void save();
   Summary finish();
   MeasureReport measure_on_test(const Predictions& test) const;
-  /// Of best.safetensors, where a validation split chose it and it is not the last model.
-  std::optional<MeasureReport> measure_best() const;
+  /// Of best.safetensors, where a validation split chose it and it is not the last model. The engine is gone after it.
+  std::optional<MeasureReport> measure_best();
   int workers() const {
     const int64_t wanted = settings_.engine.workers;
     return wanted > 0 ? static_cast<int>(wanted) : available_cores();
@@ -399,15 +399,23 @@ MeasureReport RoundLoop::measure_on_test(const Predictions& test) const {
       {.resamples = settings_.eval.resamples, .seed = settings_.seed(), .workers = workers()});
 }
 
-std::optional<MeasureReport> RoundLoop::measure_best() const {
+std::optional<MeasureReport> RoundLoop::measure_best() {
   const auto& data = run_.prepared.data;
   const auto file = options_.directory.root / "best.safetensors";
   // Removed by hand, or not on a file system of every rank: all of them predict, or none.
   const auto there = ranks_.all_gather(std::filesystem::exists(file) ? "yes" : "no");
   if (std::find(there.begin(), there.end(), "no") != there.end()) return std::nullopt;
+  engine_.reset();  // the memory of the device is for one
   LoadedModel best;
-  ranks_.collective([&] { best = load_model(file); });
-  return measure_on_test(engine_->predict(best.state, data.test, measures_probabilities(data.test, data.classes())));
+  const Partition nobody;
+  std::optional<Federation> federation;
+  std::unique_ptr<Engine> engine;  // of the deployed model, which lacks the heads that training alone uses
+  ranks_.collective([&] {
+    best = load_model(file);
+    federation.emplace(Federation{data, nobody, best.state.model, settings_.train});
+    engine = make_engine(settings_.engine, *federation, ranks_);
+  });
+  return measure_on_test(engine->predict(best.state, data.test, measures_probabilities(data.test, data.classes())));
 }
 
 }  // namespace

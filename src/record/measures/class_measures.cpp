@@ -16,20 +16,23 @@ void add_class_measures(MeasureValues& values, std::span<const int32_t> labels, 
     right[truth] += weights[i];
     all_right += weights[i];
   }
+  if (all == 0) return;
   double recalls = 0, f1 = 0;
   int64_t present = 0, named = 0;
   for (size_t c = 0; c < m; ++c) {
-    if (images[c] + answered[c] == 0) continue;
-    ++named;
-    f1 += 2 * static_cast<double>(right[c]) / static_cast<double>(images[c] + answered[c]);
-    if (images[c] == 0) continue;
-    ++present;
-    recalls += static_cast<double>(right[c]) / static_cast<double>(images[c]);
+    named += images[c] + answered[c] > 0 ? 1 : 0;
+    present += images[c] > 0 ? 1 : 0;
   }
-  if (all == 0) return;
+  for (size_t c = 0; c < m; ++c) {
+    const auto hits = static_cast<double>(right[c]);
+    if (images[c] > 0) recalls += hits / static_cast<double>(images[c]);
+    // Divided one by one: so it was recorded since version 0.1, to the last bit.
+    if (images[c] + answered[c] > 0)
+      f1 += 2 * hits / static_cast<double>(images[c] + answered[c]) / static_cast<double>(named);
+  }
   values[Measure::accuracy] = static_cast<double>(all_right) / static_cast<double>(all);
   values[Measure::balanced_accuracy] = recalls / static_cast<double>(present);
-  values[Measure::macro_f1] = f1 / static_cast<double>(named);
+  values[Measure::macro_f1] = f1;
 }
 
 }  // namespace fedgrab
