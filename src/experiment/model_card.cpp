@@ -7,6 +7,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/nesting.h"
+#include "fedgrab/record/json_integer.h"
 
 namespace fedgrab {
 namespace {
@@ -44,7 +45,8 @@ ModelCard card_from_text(const std::string& text, const std::string& file) {
     // Member by member: GCC 12 destroys a nested aggregate twice when an initialiser after it throws.
     ModelCard card;
     json.at("architecture").get_to(card.architecture);
-    card.input = {json.at("input").at(0), json.at("input").at(1), json.at("input").at(2)};
+    const auto& input = json.at("input");
+    card.input = {integer_from_json(input.at(0)), integer_from_json(input.at(1)), integer_from_json(input.at(2))};
     card.head.kind = head_kind(json.at("head_kind"), file);
     json.at("head_bias").get_to(card.head.bias);
     json.at("head_scale").get_to(card.head.scale);
@@ -54,7 +56,7 @@ ModelCard card_from_text(const std::string& text, const std::string& file) {
     json.at("class_names").get_to(card.class_names);
     json.at("mean").get_to(card.normalisation.mean);
     json.at("std").get_to(card.normalisation.std);
-    json.at("round").get_to(card.round);
+    card.round = integer_from_json(json.at("round"));
     json.at("config").get_to(card.config);
     const auto channels = static_cast<size_t>(card.input.channels);
     const auto fits = [&](const std::vector<float>& values) {

@@ -14,6 +14,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/record/json_integer.h"
 #include "fedgrab/record/summary.h"
 #include "flat_toml.h"
 
@@ -147,13 +148,14 @@ Run read_checked(const NamedDirectory& named) {
     run.summary = summarise(run.records, criterion_of(run.config));
   if (run.state != RunState::finished) return run;
   const Json summary = directory.read_summary();
-  run.confusion = summary.value("confusion", run.confusion);
+  if (summary.contains("confusion"))
+    for (const Json& row : summary["confusion"]) run.confusion.push_back(integers_from_json(row));
   const size_t classes = run.population ? run.population->class_names.size() : run.confusion.size();
   expect(run.confusion.empty() ||
              (run.confusion.size() == classes && std::all_of(run.confusion.begin(), run.confusion.end(),
                                                              [&](const auto& row) { return row.size() == classes; })),
          directory.summary(), "its confusion matrix has another number of classes than classes.json");
-  if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = summary["peak_memory_bytes"].get<int64_t>();
+  if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = integer_from_json(summary["peak_memory_bytes"]);
   return run;
 }
 
