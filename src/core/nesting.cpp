@@ -80,6 +80,8 @@ std::string_view shallow_toml(std::string_view text, const std::string& file, Fa
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
     if (c == '"' || c == '\'') {
+      if (at > start && std::string_view(" \t\r\n=[{,.").find(text[at - 1]) == std::string_view::npos)
+        throw Error(fault, file, "has a quote within a word", "the file must be valid TOML");
       at = end_of_toml_string(text, at);
       continue;
     }
