@@ -31,8 +31,8 @@ mkdir -p build/fuzz/crashes
 for target in "$@"; do
   program=build/fuzz/tests/fuzz/${target}_fuzz log=build/fuzz/$target.log start=$SECONDS status=0
   mkdir -p "build/fuzz/corpus/$target"
-  # A limit on the time of one input, because one that takes ten seconds is a defect of its own.
-  "$program" "${limit[@]}" -timeout=10 -rss_limit_mb=2560 -max_len=16384 -print_final_stats=1 -artifact_prefix="build/fuzz/crashes/$target-" \
+  # A limit on the time of one input, because one that takes a minute is a defect of its own.
+  "$program" "${limit[@]}" -timeout=60 -rss_limit_mb=2560 -max_len=16384 -print_final_stats=1 -artifact_prefix="build/fuzz/crashes/$target-" \
     "build/fuzz/corpus/$target" "build/fuzz/seeds/$target" >"$log" 2>&1 </dev/null || status=$?
   inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   if ((status == 0)); then

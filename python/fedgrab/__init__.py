@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .privacy import privacy_spent
     from .server import Server
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Balancer", "Client", "Data", "Error", "Evaluator", "Run", "Server", "Split", "Trained", "UsageError", "load_data", "partition",
            "prior", "privacy_spent", "run"]
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -80,8 +81,16 @@ Value parse(const Parameter& parameter, std::string_view text) {
   }
 }
 
+/// Lists item by item: toml++ computes the width of one with small numbers in a way that is undefined.
 std::string spelled(const toml::node& node) {
   if (const auto text = node.value<std::string>()) return *text;
+  if (const auto* array = node.as_array()) {
+    std::vector<std::string> items;
+    for (const auto& item : *array) items.push_back(item.is_string() ? to_text(Value(spelled(item))) : spelled(item));
+    return fmt::format("[{}]", fmt::join(items, ", "));
+  }
+  if (const auto* number = node.as_floating_point()) return to_text(Value(number->get()));
+  if (node.is_table()) return "{...}";
   std::ostringstream shown;
   node.visit([&](const auto& concrete) { shown << concrete; });
   return shown.str();

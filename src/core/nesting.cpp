@@ -76,9 +76,12 @@ std::string_view shallow_toml(std::string_view text, const std::string& file, Fa
   int levels = 0;         // of it and of the dots after it
   bool value = false;     // after the = of this line
   const auto inside = [&] { return !open.empty(); };
+  const size_t start = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;  // what editors begin UTF-8 with
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
     if (c == '"' || c == '\'') {
+      if (at > start && std::string_view(" \t\r\n=[{,.").find(text[at - 1]) == std::string_view::npos)
+        throw Error(fault, file, "has a quote within a word", "the file must be valid TOML");
       at = end_of_toml_string(text, at);
       continue;
     }
@@ -86,6 +89,9 @@ std::string_view shallow_toml(std::string_view text, const std::string& file, Fa
       at = std::min(text.find('\n', at), text.size());
       continue;
     }
+    if ((static_cast<unsigned char>(c) & 0x80U) != 0 && at >= start)
+      throw Error(fault, file, "has other characters than ASCII outside of texts and comments",
+                  "the file must be valid TOML");
     if (c == '[' && !inside() && !value) check_header(text, at, file, fault);
     if (c == '=')
       value = true;

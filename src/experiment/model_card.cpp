@@ -7,6 +7,7 @@
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/nesting.h"
+#include "fedgrab/record/json_integer.h"
 
 namespace fedgrab {
 namespace {
@@ -19,7 +20,9 @@ HeadKind head_kind(const CardJson& kind, const std::string& file) {
   throw Error(Fault::checkpoint, file, fmt::format("{} is no kind of head", kind.dump()));
 }
 
-ImageShape shape_from(const CardJson& sizes) { return {sizes.at(0), sizes.at(1), sizes.at(2)}; }
+ImageShape shape_from(const CardJson& sizes) {
+  return {integer_from_json(sizes.at(0)), integer_from_json(sizes.at(1)), integer_from_json(sizes.at(2))};
+}
 
 }  // namespace
 
@@ -58,7 +61,7 @@ ModelCard card_from_text(const std::string& text, const std::string& file) {
     json.at("class_names").get_to(card.class_names);
     json.at("mean").get_to(card.normalisation.mean);
     json.at("std").get_to(card.normalisation.std);
-    json.at("round").get_to(card.round);
+    card.round = integer_from_json(json.at("round"));
     json.at("config").get_to(card.config);
     const auto channels = static_cast<size_t>(card.input.channels);
     const auto fits = [&](const std::vector<float>& values) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fedgrab/core/version.h"
+#include "fedgrab/record/json_integer.h"
 
 namespace fedgrab {
 namespace {
@@ -11,6 +12,10 @@ Json optional(const std::optional<double>& value) { return value ? Json(*value) 
 
 /// JSON has no infinity.
 Json epsilon_json(double epsilon) { return std::isinf(epsilon) ? Json(nullptr) : Json(epsilon); }
+
+int64_t integer_or_zero(const Json& json, const char* key) {
+  return json.contains(key) ? integer_from_json(json[key]) : 0;
+}
 
 std::optional<double> optional_number(const Json& json, const char* key) {
   const auto found = json.find(key);
@@ -55,12 +60,16 @@ Json to_json(const Population& p) {
 
 Population population_from_json(const Json& json) {
   const Json& groups = json.at("groups");
-  Population p{json.at("class_names"),
-               json.at("class_counts"),
-               {groups.at("many"), groups.at("med"), groups.at("few"), groups.value("thirds", false)}};
+  Population p;
+  p.class_names = json.at("class_names");
+  p.class_counts = integers_from_json(json.at("class_counts"));
+  p.groups.many = integers_from_json(groups.at("many"));
+  p.groups.med = integers_from_json(groups.at("med"));
+  p.groups.few = integers_from_json(groups.at("few"));
+  p.groups.thirds = groups.value("thirds", false);
   for (const Json& client : json.value("clients", Json::array())) {
     auto& counts = p.clients.emplace_back();
-    for (const Json& pair : client) counts[pair.at(0)] = pair.at(1);
+    for (const Json& pair : client) counts[integer_from_json(pair.at(0))] = integer_from_json(pair.at(1));
   }
   return p;
 }
@@ -116,7 +125,7 @@ Json to_json(const RoundRecord& r) {
 
 RoundRecord round_from_json(const Json& json) {
   RoundRecord r;
-  r.round = json.at("round");
+  r.round = integer_from_json(json.at("round"));
   if (json.contains("acc")) r.accuracy = accuracy_from_json(json["acc"]);
   if (r.accuracy && json.contains("measures")) r.accuracy->measures = measures_from_json(json["measures"]);
   if (json.contains("validation")) r.validation = accuracy_from_json(json["validation"]);
@@ -125,11 +134,11 @@ RoundRecord round_from_json(const Json& json) {
   r.loss = json.value("loss", 0.0);
   r.test_loss = optional_number(json, "test_loss");
   r.lr = json.value("lr", 0.0);
-  r.clients = json.value("clients", int64_t{0});
-  r.steps = json.value("steps", int64_t{0});
-  r.samples = json.value("samples", int64_t{0});
-  r.bytes_up = json.value("bytes_up", int64_t{0});
-  r.bytes_down = json.value("bytes_down", int64_t{0});
+  r.clients = integer_or_zero(json, "clients");
+  r.steps = integer_or_zero(json, "steps");
+  r.samples = integer_or_zero(json, "samples");
+  r.bytes_up = integer_or_zero(json, "bytes_up");
+  r.bytes_down = integer_or_zero(json, "bytes_down");
   if (json.contains("delta")) r.diagnostics["delta"] = {json["delta"].at("mean"), json["delta"].at("std")};
   if (json.contains("beta")) {  // the deviations are ours; the contract asks for the means alone
     const Json& beta = json["beta"];

@@ -15,6 +15,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/natural_order.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/record/json_integer.h"
 #include "fedgrab/record/summary.h"
 #include "flat_toml.h"
 
@@ -169,11 +170,14 @@ Run read_checked(const NamedDirectory& named) {
     return run;
   }
   const Json summary = directory.read_summary();
-  run.evaluation.confusion = summary.value("confusion", run.evaluation.confusion);
-  if (summary.contains("confusion")) run.evaluation.round = run.rounds;
+  if (summary.contains("confusion")) {
+    run.evaluation.confusion.clear();
+    for (const Json& row : summary["confusion"]) run.evaluation.confusion.push_back(integers_from_json(row));
+    run.evaluation.round = run.rounds;
+  }
   run.measures = summary.value("measures", Json::object());
   check_evaluation(run, directory);
-  if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = summary["peak_memory_bytes"].get<int64_t>();
+  if (summary.contains("peak_memory_bytes")) run.peak_memory_bytes = integer_from_json(summary["peak_memory_bytes"]);
   return run;
 }
 

@@ -68,6 +68,17 @@ TEST(Nesting, ATableNeedsAName) {
     EXPECT_EQ(shallow_toml(text, "file.x"), text);
 }
 
+TEST(Nesting, OnlyTextsAndCommentsOfTomlHoldOtherCharacters) {
+  for (const std::string text : {"a\xCC\x9A = 1", "\xE1\x9A\x81 = 1", "a = [1,\xC2\xA0 2]", "a =\xE2\x80\xBC 1\n",
+                                 "a = 5\"b=\"c\"\xEF\xBF\xBA\""}) {
+    EXPECT_THROW(shallow_toml(text, "file.x"), Error) << text;
+    EXPECT_THROW(Config(Schema()).load_toml_text(text, "file.x"), Error) << text;
+  }
+  for (const std::string text :
+       {"\xEF\xBB\xBF[a]\nb = \"\xCC\x9A\" # \xE1\x9A\x81\n", "'\xE2\x80\xBC' = 1", "a.\"b\" = ['\xE2\x80\xBC',\"c\"]"})
+    EXPECT_EQ(shallow_toml(text, "file.x"), text);
+}
+
 TEST(Nesting, OfPlainTomlIsAccepted) {
   for (const std::string& text :
        {std::string("[train]\nlr = 0.1\n[method.fedgrab]\nscale = 2.5\n"), repeat("[a.b]\nc.d = [1.5, 2.5]\n", 100),

@@ -130,6 +130,12 @@ TEST(Config, AnUnknownKeyNamesTheNearest) {
                   {"my.toml", "trian.lr", "train.lr"});
 }
 
+TEST(Config, KeepsTheListOfAnUnknownKeyAsText) {
+  const auto values = make_config().read_toml_text("old.list = [0.1, \"a, b\", [-2]]", "my.toml");
+  ASSERT_EQ(values.size(), 1U);
+  EXPECT_EQ(values[0].second, Value(std::string("[0.1, \"a, b\", [-2]]")));
+}
+
 TEST(Config, RefusesValuesOutOfBounds) {
   Config config = make_config();
   expect_contains(usage_error([&] { config.set_assignment("train.lr=11"); }), {"train.lr", "11", "0 to 10"});

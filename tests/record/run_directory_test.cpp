@@ -47,7 +47,8 @@ TEST_F(RunDirectoryTest, LeavesOutALastLineThatIsHalfWritten) {
 }
 
 TEST_F(RunDirectoryTest, NamesFileAndLineOfWhatIsNoRecord) {
-  for (const auto* bad : {"not json", "{\"acc\":{}}", "[]", "{\"round\":1,\"acc\":{\"all\":\"high\"}}", ""}) {
+  for (const auto* bad : {"not json", "{\"acc\":{}}", "[]", "{\"round\":1,\"acc\":{\"all\":\"high\"}}", "",
+                          "{\"round\":2e99}", "{\"round\":2,\"steps\":1e300}", "{\"round\":2.5}"}) {
     scratch_.write("metrics.jsonl", line(1) + bad + "\n" + line(3));
     expect_error(Fault::data, [&] { directory_.read_metrics(); }, {"metrics.jsonl", "line 2"});
   }

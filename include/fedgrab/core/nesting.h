@@ -15,7 +15,8 @@ constexpr int deepest_nesting = 64;
 /// The text as it is, to be parsed. Throws Error(fault) naming the file where objects and lists nest deeper.
 std::string_view shallow_json(std::string_view text, const std::string& file, Fault fault = Fault::data);
 
-/// The same for TOML, where a dotted key nests as well. Also refuses headers of tables that toml++ would stumble over.
+/// The same for TOML, where a dotted key nests as well. Also refuses headers of tables and
+/// characters that toml++ would stumble over.
 std::string_view shallow_toml(std::string_view text, const std::string& file, Fault fault = Fault::data);
 
 }  // namespace fedgrab
