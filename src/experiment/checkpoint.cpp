@@ -188,6 +188,7 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
         key.starts_with("head."))
       throw Error(Fault::usage, key, "cannot be changed after training",
                   "of a trained model posthoc.* and prior.* can be changed, posthoc.kind=tau-norm for one");
+  LoadedModel loaded = load_model(path, which);
   const bool anything = std::any_of(changes.begin(), changes.end(), [](const auto& change) {
     return change.first.starts_with("posthoc") || change.first.starts_with("prior.");
   });

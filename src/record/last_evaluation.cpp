@@ -6,6 +6,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/nesting.h"
+#include "fedgrab/record/json_integer.h"
 
 namespace fedgrab {
 namespace {
@@ -19,7 +20,11 @@ bool is_base64(std::string_view text) {
 }
 
 SampleImage sample_from_json(const Json& json, const fs::path& file) {
-  SampleImage sample{json.at("truth"), json.at("answer"), json.at("confidence"), json.at("png")};
+  SampleImage sample;
+  sample.truth = integer_from_json(json.at("truth"));
+  sample.answer = integer_from_json(json.at("answer"));
+  json.at("confidence").get_to(sample.confidence);
+  json.at("png").get_to(sample.png);
   if (sample.png.size() > longest_png || !is_base64(sample.png))
     throw Error(Fault::data, file.string(), "holds what is no small image", "was it changed by hand?");
   return sample;
@@ -59,11 +64,12 @@ void write_last_evaluation(const RunDirectory& directory, const LastEvaluation& 
 LastEvaluation read_last_evaluation(const RunDirectory& directory) {
   LastEvaluation evaluation;
   read_json(evaluation_file(directory), [&](const Json& json) {
-    evaluation.round = json.at("round");
-    evaluation.confusion = json.value("confusion", evaluation.confusion);
+    evaluation.round = integer_from_json(json.at("round"));
+    if (json.contains("confusion"))
+      for (const Json& row : json["confusion"]) evaluation.confusion.push_back(integers_from_json(row));
   });
   read_json(samples_file(directory), [&](const Json& json) {
-    evaluation.round = json.at("round");
+    evaluation.round = integer_from_json(json.at("round"));
     for (const auto& sample : json.at("samples"))
       evaluation.samples.push_back(sample_from_json(sample, samples_file(directory)));
   });
