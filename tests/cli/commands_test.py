@@ -403,7 +403,7 @@ class Models(Case):
             self.fedgrab("export", after, "--format", form, "-o", form)
         self.fedgrab("export", after / "checkpoints" / "round-000002.safetensors", "-o", "changed", "--set", "posthoc.kind=tau-norm")
         files = [*self.folder.iterdir(), *after.rglob("*.safetensors")]
-        self.assertEqual(6, len(files), files)
+        self.assertEqual(9, len(files), files)
         self.assertIn(str(self.runs), (after / "config.toml").read_text(), "the run directory stays and has them")
         for file in files:
             contents = {"": file.read_bytes()}
