@@ -350,7 +350,7 @@ class Disk(Errors):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-        process = start("run", *TINY, *self.saving, "--out", "out", folder=self.folder, preexec_fn=limit)
+        process = start("run", *TINY, *self.saving, "--set", "record.samples=0", "--out", "out", folder=self.folder, preexec_fn=limit)
         _, err = process.communicate()
         self.assertEqual(OTHER, process.returncode, err)
         self.check_line(err, "out/checkpoints/round-000001.safetensors", "File too large")
