@@ -253,7 +253,7 @@ TEST_F(ModelFile, IsExportedWithoutThePathsThatVersion01Wrote) {
   for (const auto& key : path_keys()) config.set(key, std::string("/home/somebody/" + key));
   card.config = config.to_toml();
   save_model(file, card, state_);
-  const std::string exported = redeploy(file, {}, nullptr).card.config;
+  const std::string exported = for_export(redeploy(file, {}, nullptr).card).config;
   EXPECT_EQ(exported.find("somebody"), std::string::npos) << exported;
   EXPECT_EQ(read_settings(resolve_config({"card", exported}, {})).model.name, read_settings(config).model.name);
 }

@@ -12,9 +12,15 @@ const std::string records = FEDGRAB_TEST_DATA "/experiment/version-0.1/";
 
 /// The flags those runs were made with.
 Assignments as_run(const std::string& method, const Assignments& more = {}) {
-  Assignments flags{
-      {"method", method},    {"train.rounds", "1"},         {"partition.clients", "4"},      {"data.per_class", "30"},
-      {"train.batch", "16"}, {"data.test_per_class", "10"}, {"record.tensorboard", "false"}, {"engine.workers", "1"}};
+  Assignments flags{{"method", method},
+                    {"train.rounds", "1"},
+                    {"partition.clients", "4"},
+                    {"data.per_class", "30"},
+                    {"train.batch", "16"},
+                    {"data.test_per_class", "10"},
+                    {"record.tensorboard", "false"},
+                    {"engine.workers", "1"},
+                    {"eval.criterion", "all"}};
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }

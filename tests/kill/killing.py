@@ -69,7 +69,9 @@ class Disturbed:
         environment = os.environ | {"LD_PRELOAD": SHIM, "FEDGRAB_KILL_STATE": str(self.state), "FEDGRAB_KILL_FOLDER": f"{self.folder}/",
                                     "XDG_CACHE_HOME": str(self.folder / "home")}
         ended, alive = os.pipe()
-        process = subprocess.Popen([PROGRAM, *self.scenario.command, "--quiet"], cwd=self.folder, env=environment, pass_fds=[alive],
+        begun = any((self.folder / run / "config.toml").exists() for run in self.scenario.runs)
+        command = [word for word in self.scenario.command if begun or word != "--resume"]
+        process = subprocess.Popen([PROGRAM, *command, "--quiet"], cwd=self.folder, env=environment, pass_fds=[alive],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         os.close(alive)
         said = process.communicate()[1]

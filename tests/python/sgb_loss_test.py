@@ -17,7 +17,8 @@ if __name__ == "__main__":  # Debian's PyTorch belongs to Debian's Python
     sys.path.insert(0, str(TREE / "python"))
     try:
         import torch
-    except ModuleNotFoundError:
+        torch.Tensor  # without PyTorch, python/torch is an empty package of that name
+    except (ModuleNotFoundError, AttributeError):
         if sys.executable == "/usr/bin/python3" or subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True).returncode:
             sys.exit("SKIP: there is no PyTorch here (Debian: python3-torch)")
         sys.exit(subprocess.run(["/usr/bin/python3", "-B", *sys.argv]).returncode)
