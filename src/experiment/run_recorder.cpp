@@ -29,6 +29,14 @@ Population population_of(const Preparation& prepared, const Partition& partition
   return population;
 }
 
+/// What a killed process had begun to write. A finished run does not write these files again.
+void remove_half_written(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".partial") found.push_back(entry.path());
+  for (const auto& file : found) fs::remove(file);
+}
+
 }  // namespace
 
 void RunRecorder::lock() {
@@ -56,6 +64,7 @@ void RunRecorder::start(const Config& config, const Preparation& prepared, const
                 fmt::format("holds {} rounds, the checkpoint is of round {}", records_.size(), round),
                 "remove the checkpoints to start over");
   // Only now: a run that cannot be resumed stays as it was.
+  remove_half_written(directory_.root);
   write_atomically(directory_.classes(), to_json(population_of(prepared, partition)).dump() + "\n");
   write_atomically(directory_.config(), "# " + program_text() + "\n\n" + config.to_toml());
   fs::remove(directory_.summary());

@@ -1,5 +1,4 @@
 // A run directory as `report`, `table` and `watch` read it: configuration, records, classes and summary together.
-#include "fedgrab/report/figures.h"
 #include "fedgrab/report/report_data.h"
 #include "fedgrab/report/run.h"
 #include "fedgrab/report/run_table.h"
@@ -15,7 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     report_data(runs).dump(-1, ' ', false, Json::error_handler_t::replace);
     run_table(runs).to_csv();
     run_numbers(runs).to_latex();
-    figures(runs);
   });
   return 0;
 }
