@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 
@@ -12,6 +13,11 @@ namespace fedgrab {
 namespace {
 
 const std::string method_key = "method.name", seed_key = "train.seed", unknown = "–";
+
+/// Parameters that presets set.
+constexpr std::array of_presets{"method.",           "objective.", "prior.",         "head.",          "client.",
+                                "server.",           "posthoc",    "partition.kind", "train.sampling", "train.schedule",
+                                "train.weight_decay"};
 
 std::string value_of(const Run& run, const std::string& key) {
   const auto found = run.config.find(key);
@@ -29,9 +35,10 @@ std::vector<std::string> differing_keys(std::span<const Run> runs) {
              return value_of(run, key) == value_of(runs.front(), key);
            });
   });
-  // A method's own preset follows from its name.
+  // The values of a preset follow from the method's name.
   std::erase_if(keys, [&](const std::string& key) {
-    if (!key.starts_with("method.") && !key.starts_with("objective.")) return false;
+    if (std::none_of(of_presets.begin(), of_presets.end(), [&](const char* prefix) { return key.starts_with(prefix); }))
+      return false;
     std::map<std::string, std::set<std::string>> by_method;
     for (const auto& run : runs) by_method[value_of(run, method_key)].insert(value_of(run, key));
     return std::all_of(by_method.begin(), by_method.end(), [](const auto& entry) { return entry.second.size() == 1; });

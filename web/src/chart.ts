@@ -1,5 +1,5 @@
 /** A card with a chart. It draws itself when it comes into view, and again, while it is there, when what is shown changes. */
-import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
+import { BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
 import { AriaComponent, BrushComponent, GridComponent, LegendComponent, MarkPointComponent, TitleComponent, TooltipComponent, VisualMapComponent } from "echarts/components";
 import { init, use, type EChartsType } from "echarts/core";
 import type { EChartsOption } from "echarts";
@@ -10,7 +10,7 @@ import { on_change } from "./view";
 import { Zoom } from "./zoom";
 
 use([
-  AriaComponent, BarChart, BrushComponent, CanvasRenderer, GridComponent, HeatmapChart, LegendComponent, LineChart, MarkPointComponent,
+  AriaComponent, BarChart, BrushComponent, CanvasRenderer, CustomChart, GridComponent, HeatmapChart, LegendComponent, LineChart, MarkPointComponent,
   ScatterChart, SVGRenderer, TitleComponent, TooltipComponent, VisualMapComponent,
 ]);
 

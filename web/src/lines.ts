@@ -34,14 +34,19 @@ export function faint(data: Point[], { colour }: Look) {
   };
 }
 
-/** A mean with its deviation on both sides: the band is an invisible line below and a filled one stacked upon it. */
+interface Drawn {
+  coord: (point: Point) => number[];
+}
+
+/** A mean with its deviation on both sides. The band is one polygon: stacked areas would need an axis that begins at zero. */
 export function banded(name: string, mean: Point[], deviation: number[], look: Look) {
-  const edge = { type: "line" as const, stack: `band ${name}`, stackStrategy: "all" as const, symbol: "none", silent: true, lineStyle: { opacity: 0 }, tooltip: { show: false } };
-  return [
-    line(name, mean, look),
-    { ...edge, data: mean.map(([x, y], i) => [x, y - deviation[i]!]) },
-    { ...edge, data: mean.map(([x], i) => [x, 2 * deviation[i]!]), areaStyle: { color: look.colour, opacity: 0.16 } },
-  ];
+  const edge = (sign: 1 | -1): Point[] => mean.map(([x, y], i) => [x, y + sign * deviation[i]!]);
+  const outline = [...edge(1), ...edge(-1).reverse()];
+  const renderItem = (_: unknown, api: Drawn) => ({
+    type: "polygon" as const, shape: { points: outline.map((point) => api.coord(point)) }, style: { fill: look.colour, opacity: 0.16 },
+  });
+  const band = { type: "custom" as const, data: mean.slice(0, 1), renderItem, clip: true, silent: true, tooltip: { show: false }, itemStyle: { color: look.colour }, z: 1 };
+  return [line(name, mean, look), band];
 }
 
 /** The first of its best points. */
