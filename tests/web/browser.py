@@ -3,6 +3,7 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -10,6 +11,8 @@ import time
 
 PROGRAM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = 60  # seconds until something that must happen counts as never happening
+# A tab that it takes for hidden gets no frames, and the page would wait for them for ever.
+AWAKE = ["--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding"]
 
 
 def _high(descriptor):
@@ -25,7 +28,7 @@ class Browser:
         self._profile = tempfile.mkdtemp(prefix="fedgrab-browser-")
         # No sandbox: the pages are ours, and containers often allow none.
         command = [PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-                   "--remote-debugging-pipe", f"--user-data-dir={self._profile}", "about:blank"]
+                   *AWAKE, "--remote-debugging-pipe", f"--user-data-dir={self._profile}", "about:blank"]
         self._process = subprocess.Popen(["bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', *command],
                                          pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(theirs_in)
@@ -47,6 +50,8 @@ class Browser:
 
     def _read(self):
         while b"\0" not in self._pending:
+            if not select.select([self._in], [], [], 2 * PATIENCE)[0]:
+                raise RuntimeError("the browser does not answer")
             more = self._in.read(1 << 16)
             if not more:
                 raise RuntimeError("the browser is gone")
@@ -96,7 +101,7 @@ class Page:
         """Charts draw when they come into view: walks down the page, and back."""
         self.call("Page.bringToFront")  # a tab in the background draws nothing
         self.run("""(async () => {
-          const next = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)));
+          const next = () => new Promise((done) => { requestAnimationFrame(() => setTimeout(done, 30)); setTimeout(done, 1000); });
           for (let y = 0; y < document.body.scrollHeight; y += 400) { scrollTo(0, y); await next(); }
           scrollTo(0, 0); await next();
         })()""")
