@@ -1,6 +1,7 @@
 /// The accountant against Google's dp-accounting (reference/privacy.py), and what it must refuse.
 #include "fedgrab/core/privacy_accountant.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,26 +52,35 @@ const PrivacyAccountant& accountant_of(const Row& row) {
   return known.emplace(key, rounds).first->second;
 }
 
+/// dp-accounting 0.6 overestimates the Rényi divergence of Poisson sampling at fractional orders. There `exact` takes
+/// its place, the integral of the definition, and its PLD accountant shows that the smaller ε is still an upper bound.
 TEST(PrivacyAccountant, AgreesWithDpAccounting) {
   std::map<std::string, double> worst;
   std::map<std::string, int> points;
   for (const auto& row : reference()) {
     const double ours = accountant_of(row).epsilon(std::stoll(row.at("rounds")), number(row, "delta"));
-    const double same = number(row, "same"), tight = number(row, "tight");
-    EXPECT_LE(ours, same * (1 + 1e-6));
+    EXPECT_LE(ours, number(row, "same") * (1 + 1e-6));
     EXPECT_LE(ours, number(row, "default") * (1 + 1e-6));
-    EXPECT_FALSE(ours < tight) << row.at("noise") << " " << row.at("per_round");  // where there is one
-    if (row.at("sampling") == "poisson" && same > 15) continue;  // fractional orders: see reference/privacy.py
-    ++points[row.at("sampling")];
-    auto& most = worst[row.at("sampling")];
-    most = std::max(most, std::abs(ours - same) / same);
+    const double tight = number(row, "tight");
+    if (!std::isnan(tight)) {
+      EXPECT_GE(ours, tight) << row.at("noise") << " " << row.at("per_round");
+      ++points["above its PLD accountant"];
+    }
+    for (const char* column : {"same", "exact"}) {
+      const double theirs = number(row, column);
+      if (std::isnan(theirs)) continue;
+      const double difference = std::abs(ours - theirs) / theirs;
+      const std::string name = row.at("sampling") + " " + column;
+      worst[name] = std::max(worst[name], difference);
+      if (difference < 0.01) ++points[name];
+    }
   }
-  EXPECT_EQ(points["fixed"], 375);
-  EXPECT_GT(points["poisson"], 200);
-  for (const auto& [sampling, difference] : worst) {
-    EXPECT_LT(difference, 0.01) << sampling;
-    RecordProperty("worst_difference_" + sampling, std::to_string(difference));
-  }
+  for (const auto& [name, difference] : worst) RecordProperty(name, fmt::format("{:.1e}", difference));
+  EXPECT_EQ(points["fixed same"], 375);
+  EXPECT_EQ(points["poisson exact"], 375);
+  EXPECT_EQ(points["poisson same"], 316);  // docs/privacy.md says so
+  EXPECT_EQ(points["above its PLD accountant"], 138);
+  EXPECT_LT(worst["poisson exact"], 1e-6);
 }
 
 TEST(PrivacyAccountant, IsInfiniteWithoutNoiseAndNothingBeforeTheFirstRound) {
