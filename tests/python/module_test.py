@@ -4,6 +4,7 @@ import gc
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -64,6 +65,11 @@ class Privacy(unittest.TestCase):
         self.assertLess(spent, fedgrab.privacy_spent(4, 1000, 1000, 40, 1e-5))
         self.assertLess(fedgrab.privacy_spent(4, 1000, 100, 40, 1e-5, sampling="poisson"), spent)
         self.assertEqual(float("inf"), fedgrab.privacy_spent(0, 1000, 100, 1, 1e-5))
+
+    def test_the_line_of_the_tutorial(self):
+        page = (Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "5-differential-privacy.md").read_text(encoding="utf-8")
+        call, shown = re.search(r"(?m)^(fedgrab\.privacy_spent\(.*\)) +# ([\d.]+)$", page).groups()
+        self.assertEqual(shown, f"{eval(call):.2f}")
 
     def test_what_makes_no_sense_is_refused(self):
         for arguments in ((-1, 10, 5, 1, 1e-5), (1, 10, 11, 1, 1e-5), (1, 10, 5, -1, 1e-5), (1, 10, 5, 1, 0)):
@@ -186,6 +192,8 @@ class Complaints(unittest.TestCase):
                 (r"train\.lr: \"abc\" is not a valid value", lambda: fedgrab.run({"train": {"lr": "abc"}})),
                 (r"client: 5 of a partition over 3 clients", lambda: fedgrab.Client(TINY, 5)),
                 (r"scaffold needs more between server and clients", lambda: fedgrab.Client(TINY | {"method": "scaffold"})),
+                (r"server\.weights: only a simulation", lambda: fedgrab.Client(TINY | {"method": "fedavg", "server.weights": "shuffled"})),
+                (r"server\.weights: only a simulation", lambda: fedgrab.Server({"server.weights": "shuffled"}, classes=3, shape=(1, 16, 16))),
                 (r"scale: expected share", lambda: fedgrab.prior(np.eye(3), "wide")),
                 (r"scale: expected share", lambda: fedgrab.prior(np.eye(3), "max"))):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
