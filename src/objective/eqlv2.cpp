@@ -10,9 +10,9 @@ struct EqlV2Params {
   double gamma = 12, mu = 0.8, alpha = 4;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("gamma", gamma, "steepness of the weight over the ratio").between(0, 1000);
-    v.param("mu", mu, "ratio at which negatives weigh one half").between(0, 100);
-    v.param("alpha", alpha, "how much more positives may weigh").between(0, 1000);
+    v.param("gamma", gamma, "slope of the weight as a function of the gradient ratio").between(0, 1000);
+    v.param("mu", mu, "gradient ratio at which negatives have weight 0.5").between(0, 100);
+    v.param("alpha", alpha, "largest additional weight of positives").between(0, 1000);
   }
 };
 

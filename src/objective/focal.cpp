@@ -9,7 +9,7 @@ struct FocalParams {
   double gamma = 2;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("gamma", gamma, "how little a sample counts that is recognised already (0: cross-entropy)").between(0, 100);
+    v.param("gamma", gamma, "focusing parameter: exponent of 1 - p of the label (0: cross-entropy)").between(0, 100);
   }
 };
 

@@ -12,7 +12,8 @@ struct GclParams {
   double noise = 0.5, scale = 30;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("noise", noise, "size of the cloud of the rarest class, as a cosine (0: cross-entropy)").between(0, 2);
+    v.param("noise", noise, "amplitude of the noise on the cosine of the rarest class (0: cross-entropy)")
+        .between(0, 2);
     v.param("scale", scale, "factor on the cosines").between(1e-3, 1e3);
   }
 };

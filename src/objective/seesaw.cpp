@@ -13,8 +13,8 @@ struct SeesawParams {
   double p = 0.8, q = 2;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("p", p, "strength of the mitigation (0: none)").between(0, 100);
-    v.param("q", q, "strength of the compensation (0: none)").between(0, 100);
+    v.param("p", p, "exponent of the mitigation factor (0: off)").between(0, 100);
+    v.param("q", q, "exponent of the compensation factor (0: off)").between(0, 100);
   }
 };
 

@@ -15,8 +15,8 @@ struct BiasProbeParams {
   int64_t steps = 10;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("step", step, "S, sum of the steps of a round; the estimate is exact for small ones").between(1e-4, 1);
-    v.param("steps", steps, "gradient steps it is divided into").between(1, 1000);
+    v.param("step", step, "S, total step size per round; the estimate is exact for small S").between(1e-4, 1);
+    v.param("steps", steps, "number of gradient steps that S is divided into").between(1, 1000);
   }
 };
 

@@ -18,11 +18,11 @@ struct DpaParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("head", head,
-            "head whose weight norms are read: an auxiliary one, trained by softmax on detached features, or the "
+            "head whose weight norms are used: an auxiliary head, trained by softmax on detached features, or the "
             "classifier");
     v.param("decay", decay,
-            "the server multiplies the weights of the auxiliary head by this after each round; below 1 their norms "
-            "follow the gradients of the last rounds")
+            "factor on the weights of the auxiliary head after each round; below 1 the norms follow the gradients of "
+            "the last rounds")
         .between(0, 1);
   }
 };

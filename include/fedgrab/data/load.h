@@ -36,14 +36,14 @@ struct DataParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("name", name, "data set: shapes is built in, the others are read from data.path").one_of(data_set_names());
-    v.param("path", path, "file or folder of the data set; of the lists where it is made of them");
-    v.param("images", images, "lists: folder that the listed paths are below (empty: that of the lists)");
+    v.param("path", path, "file or folder of the data set, or of its lists");
+    v.param("images", images, "lists: folder that listed paths are relative to (empty: the folder of the list)");
     v.param("test_fraction", test_fraction,
-            "folder without train/ and test/, one list for both: share of each class kept for testing")
+            "folder without train/ and test/, single list: fraction of each class held out as the test set")
         .between(0.01, 0.9);
     v.param("validation", validation,
-            "share of each class of the training set held out to choose the best round and to stop early; not applied "
-            "where the data set has a validation split of its own")
+            "fraction of each class of the training set held out for validation: to choose the best round and to stop "
+            "early; ignored if the data set has its own validation split")
         .between(0, 0.9);
     v.param("size", size, "folder, lists: images are size x size pixels (0: 32 for a folder, 224 for lists)")
         .between(0, 4096);
@@ -53,21 +53,21 @@ struct DataParams {
         .between(1, 1000000);
     v.param("test_per_class", test_per_class, "shapes: test images per class").between(1, 1000000);
     v.param("augment", augment,
-            "augmentation of training images: operations in their order; auto is the usual one of the data set")
+            "augmentation of training images: operations, applied in order; auto: the usual ones for the data set")
         .one_of(augmentation_names());
     v.param("cutout", cutout, "cutout: side of the square in pixels (0: half of the image)").between(0, 4096);
-    v.param("cache", cache, "lists: folder of the decoded images (empty: fedgrab/ in the user's cache folder)");
+    v.param("cache", cache, "lists: folder for the decoded images (empty: fedgrab/ in the user's cache folder)");
     v.param("cache_size", cache_size,
-            "lists: side of the decoded squares, which crops are taken from (0: 8/7 of data.size)")
+            "lists: side of the decoded squares in pixels; training crops them (0: 8/7 of data.size)")
         .between(0, 4096);
-    v.param("bad", bad, "lists: stop at an image that cannot be read, or skip it and list it beside the cache")
+    v.param("bad", bad, "lists: stop at an unreadable image, or skip it and list it in a file next to the cache")
         .one_of({"stop", "skip"});
-    v.param("verify", verify, "lists: compare the checksum of every decoded image at the start");
+    v.param("verify", verify, "lists: verify the checksums of all cached images at the start");
     v.param("levels", levels,
-            "folder, lists: the values of more than 8 bits that become black and white, as low,high (empty: the window "
-            "of a DICOM file, all that 16 bits can hold elsewhere)");
+            "folder, lists: pixel values that become black and white, as low,high, for images of more than 8 bits "
+            "(empty: the window of a DICOM file, the full range elsewhere)");
     v.param("mean", mean, "normalisation mean per channel, 0..1 (empty: the data set's own)").between(0, 1);
-    v.param("std", std, "normalisation deviation per channel (empty: the data set's own)").between(1e-3, 10);
+    v.param("std", std, "normalisation standard deviation per channel (empty: the data set's own)").between(1e-3, 10);
   }
 };
 

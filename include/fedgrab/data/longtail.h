@@ -29,13 +29,14 @@ struct LongTailParams {
   void describe(Visitor& v) {
     v.param("kind", kind,
             "profile of the class sizes; auto: exponential for balanced benchmarks, none for your own data");
-    v.param("factor", factor, "imbalance factor: size of the largest class over that of the smallest").between(1, 1e6);
-    v.param("max", max, "images of the largest class (0: as many as it has)").at_least(0);
-    v.param("step_fraction", step_fraction, "step profile: share of the classes that are rare").between(0, 1);
-    v.param("order", order, "which images of a class are taken: by seed, or the first in the file");
+    v.param("factor", factor, "imbalance factor: size of the largest class divided by that of the smallest")
+        .between(1, 1e6);
+    v.param("max", max, "images of the largest class (0: all)").at_least(0);
+    v.param("step_fraction", step_fraction, "step profile: fraction of the classes that are rare").between(0, 1);
+    v.param("order", order, "which images of a class are kept: drawn by the seed, or the first in the file");
     v.param("validation", validation,
-            "validation images per class, out of the training images that the cut leaves unused: a balanced validation "
-            "split for benchmarks. The largest class needs a longtail.max that leaves some")
+            "validation images per class, from training images that the long tail leaves unused: a balanced validation "
+            "split for benchmarks; needs a longtail.max below the size of the largest class")
         .at_least(0);
   }
 };

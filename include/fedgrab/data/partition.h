@@ -25,16 +25,16 @@ struct PartitionParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("kind", kind,
-            "how the training samples are spread over the clients; user: as the data set says; file reads "
-            "partition.file; central: all of them in one place");
-    v.param("clients", clients, "number of clients (kind user, file: as many as there are)").between(1, 10000000);
-    v.param("alpha", alpha, "Dirichlet concentration: small is far from IID").between(1e-3, 1e6);
-    v.param(
-         "samples", samples,
-         "kind dirichlet, iid: samples that each client draws from all training images, so that clients share images "
-         "and there may be a million of them (0: every image belongs to one client)")
+            "distribution of the training samples over clients; user: by the owner that the data set states; file: as "
+            "in partition.file; central: one client with all samples");
+    v.param("clients", clients, "number of clients (not used with kind user and file, which define the clients)")
+        .between(1, 10000000);
+    v.param("alpha", alpha, "Dirichlet concentration; smaller is more heterogeneous").between(1e-3, 1e6);
+    v.param("samples", samples,
+            "kind dirichlet, iid: samples that each client draws from all training images, so that clients share "
+            "images and their number is not limited (0: each image belongs to one client)")
         .between(0, 1000000);
-    v.param("file", file, "a partition.json of an earlier run");
+    v.param("file", file, "partition.json of an earlier run");
   }
 };
 

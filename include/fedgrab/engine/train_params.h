@@ -38,36 +38,35 @@ struct TrainParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("rounds", rounds, "communication rounds").between(1, 10000000);
-    v.param("participation", participation, "share of the clients that train in a round").between(1e-6, 1);
-    v.param("local_epochs", local_epochs, "passes over its own data a client makes in a round").between(1, 10000);
-    v.param("batch", batch, "samples per local step; the last, smaller batch is kept").between(1, 1000000);
+    v.param("participation", participation, "fraction of the clients that train in a round").between(1e-6, 1);
+    v.param("local_epochs", local_epochs, "local epochs of a client per round").between(1, 10000);
+    v.param("batch", batch, "batch size; the last, smaller batch of an epoch is used too").between(1, 1000000);
     v.param("sampling", sampling,
-            "how a client goes through its samples: every one once an epoch, or as many steps with every class it has "
-            "drawn equally often");
+            "samples of a client's epoch: all of them in random order, or as many with uniformly drawn classes");
     v.param("mixup", mixup,
-            "alpha: a step blends every image with another of its batch, and the labels alike, by a share drawn from "
-            "Beta(alpha, alpha) (0: off)")
+            "mixup: alpha of the Beta(alpha, alpha) distribution of the mixing weight of a batch (0: off)")
         .between(0, 100);
     v.param("cutmix", cutmix,
-            "alpha: a step pastes a box of another image into every image, by a share drawn as for mixup (0: off); "
-            "with mixup, each step does one of the two")
+            "cutmix: alpha of the Beta(alpha, alpha) distribution of the pasted area of a batch (0: off); with mixup, "
+            "each step uses one of the two")
         .between(0, 100);
     v.param("lr", lr, "learning rate").between(0, 1000);
-    v.param("momentum", momentum, "SGD momentum, from zero at the start of each round").between(0, 0.9999);
-    v.param("weight_decay", weight_decay, "L2 penalty").between(0, 10);
-    v.param("decay_norms", decay_norms, "weight decay also of BatchNorm's parameters and of biases");
-    v.param("clip", clip, "largest L2 norm of a step's gradient (0: no clipping)").between(0, 1e9);
+    v.param("momentum", momentum, "SGD momentum; the buffer is reset at the start of each round").between(0, 0.9999);
+    v.param("weight_decay", weight_decay, "weight decay (L2)").between(0, 10);
+    v.param("decay_norms", decay_norms, "apply weight decay to BatchNorm parameters and biases too");
+    v.param("clip", clip, "largest L2 norm of the gradient of a step (0: no clipping)").between(0, 1e9);
     v.param("schedule", schedule,
-            "learning rate over the rounds: constant, cosine to final_lr, lr_decay at lr_milestones, or lr_decay every "
-            "round");
-    v.param("final_lr", final_lr, "share of lr that the cosine schedule ends at").between(0, 1);
+            "learning rate over the rounds: constant, cosine to final_lr, times lr_decay at lr_milestones, or times "
+            "lr_decay every round");
+    v.param("final_lr", final_lr, "cosine schedule: final learning rate as a fraction of lr").between(0, 1);
     v.param("warmup_rounds", warmup_rounds,
-            "first rounds, over which the learning rate rises linearly; cosine and exponential schedules begin after "
-            "them")
+            "rounds of linear warm-up of the learning rate; cosine and exponential schedules start after them")
         .between(0, 10000000);
     v.param("lr_decay", lr_decay, "factor of the step and exponential schedules").between(1e-6, 1);
-    v.param("lr_milestones", lr_milestones, "rounds after which the step schedule multiplies by lr_decay").at_least(1);
-    v.param("seed", seed, "every random number follows from it").at_least(0);
+    v.param("lr_milestones", lr_milestones,
+            "step schedule: rounds after which the learning rate is multiplied by lr_decay")
+        .at_least(1);
+    v.param("seed", seed, "seed of all random numbers").at_least(0);
   }
 };
 

@@ -27,7 +27,9 @@ struct ModelParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("name", name, "backbone").one_of(architecture_names());
-    v.param("init", init, "safetensors file to start from; a head of another number of classes starts afresh");
+    v.param("init", init,
+            "safetensors file with initial weights; a head for another number of classes is initialised as without the "
+            "file");
   }
 };
 
@@ -53,21 +55,20 @@ struct EvalParams {
         "groups", groups,
         "how classes are grouped into Many, Med and Few: by cumulative training mass, by counts, by the lists many, "
         "med, few; auto: mass for benchmarks with a cut tail, counts elsewhere");
-    v.param("mass", mass,
-            "groups = mass: a class is Many while the mass before it is below the first, Med below the second")
+    v.param("mass", mass, "groups = mass: cumulative training mass at which Many ends, and at which Med ends")
         .between(0, 1);
     v.param("thresholds", thresholds, "groups = counts: Many has more images than the first, Few fewer than the second")
         .at_least(0);
     v.param("many", many, "groups = lists: classes of Many").at_least(0);
     v.param("med", med, "groups = lists: classes of Med").at_least(0);
     v.param("few", few, "groups = lists: classes of Few").at_least(0);
-    v.param("criterion", criterion,
-            "what makes a round the best one, on the validation split where there is one, else on the test set: "
-            "accuracy over all images, macro F1, accuracy over the images of Few, or balanced accuracy, the mean over "
-            "classes");
+    v.param(
+        "criterion", criterion,
+        "measure that selects the best round, on the validation split if there is one, else on the test set: accuracy "
+        "over all images, macro F1, accuracy over the images of Few, or balanced accuracy, the mean over classes");
     v.param("patience", patience,
-            "stop after this many evaluations without a better criterion on the validation split (0: never); needs "
-            "data.validation")
+            "stop after this many evaluations without improvement of the criterion on the validation split (0: never); "
+            "needs data.validation")
         .at_least(0);
     v.param("specificity", specificity, "specificity at which the sensitivity of each class is measured").between(0, 1);
     v.param("resamples", resamples,
@@ -85,19 +86,19 @@ struct RecordParams {
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("tensorboard", tensorboard, "write TensorBoard events beside metrics.jsonl");
+    v.param("tensorboard", tensorboard, "write TensorBoard events to the run directory");
     v.param("diagnostics_every", diagnostics_every,
             "rounds between records of balancers and prior (0: never); above 1,000 classes at most every tenth round")
         .at_least(0);
     v.param("prior", prior,
-            "record the prior that DPA reads from the classifying head, also where the method has no use for one");
+            "record the class prior that DPA estimates from the classifier, also for methods that do not use a prior");
     v.param("client_accuracy_every", client_accuracy_every,
-            "rounds between tests of every client's model after local training; the last round is always tested (0: "
-            "never)")
+            "rounds between evaluations of every client's model after local training; the last round is always "
+            "evaluated (0: never)")
         .at_least(0);
     v.param("samples", samples,
-            "test images that samples.json of the run directory shows with their predictions, the most confident "
-            "mistakes first (0: none); the page of `report` embeds them")
+            "test images with predictions in samples.json of the run directory, the most confident errors first (0: "
+            "none); `report` embeds them in its page")
         .between(0, 200);
   }
 };
@@ -111,10 +112,10 @@ struct CheckpointParams {
   void describe(Visitor& v) {
     v.param("every", every, "rounds between checkpoints (0: by time and at the end)").at_least(0);
     v.param("minutes", minutes,
-            "a round that ends so many minutes after the last checkpoint has one, too (0: never); the results do not "
-            "depend on it")
+            "minutes since the last checkpoint after which the end of a round writes another (0: never); results do "
+            "not depend on it")
         .between(0, 1e6);
-    v.param("keep", keep, "how many of the newest are kept").at_least(1);
+    v.param("keep", keep, "number of newest checkpoints that are kept").at_least(1);
   }
 };
 

@@ -33,13 +33,13 @@ struct ObjectiveParams {
   void describe(Visitor& v) {
     v.param("name", name, "local loss of the classifier; `fedgrab run --objective help` lists them");
     v.param("collect", collect,
-            "accumulate the positive and negative gradients of every class and record their difference, delta, also "
-            "where the loss does not need it (sgb always does)");
+            "record the accumulated positive and negative gradients of each class and their difference, delta, for any "
+            "loss (always done with sgb)");
     v.param("reweight", reweight,
-            "weight of a sample: 1, or the share of its class in the federation over that in the client's data "
-            "(importance: FedIR; every client reveals its class counts once)");
+            "weight of a sample: 1, or its class share in the federation divided by that at the client (importance: "
+            "FedIR; every client reveals its class counts once)");
     v.param("class_sizes", class_sizes,
-            "class sizes for losses that use them: the client's own counts, or the estimate of prior.source");
+            "class sizes for losses that use them: the client's own counts, or the prior of prior.source");
   }
 };
 

@@ -26,19 +26,20 @@ struct HeadParams {
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("kind", kind, "scores by inner product or by cosine; auto: what the loss asks for");
+    v.param("kind", kind, "logits by inner product or by cosine; auto: as the loss requires");
     v.param("init", init,
-            "initial weights: random as any layer; a simplex equiangular tight frame (etf), dense or sparse; or the "
-            "mean of random heads that the clients draw in round 1 (client-mean, the published Fed-GraB code)");
+            "initial weights: random; a simplex equiangular tight frame (etf), dense or sparse; or the mean of random "
+            "heads that the clients draw in round 1 (client-mean, the published Fed-GraB code)");
     v.param("frozen", frozen, "the classifier keeps its initial weights");
     v.param("norm", norm, "weight norm of an etf or sparse-etf (0: 16 / sqrt(features) for etf, 1 for sparse-etf)")
         .between(0, 1e3);
-    v.param("scale", scale, "factor on the logits (0: 1 for linear; for cosine what the loss asks for, else 10)")
+    v.param("scale", scale, "factor on the logits (0: 1 for linear; for cosine the value of the loss, else 10)")
         .between(0, 1e3);
     v.param("projected", projected,
-            "features pass a linear layer before the classifier, logits a learned temperature (FedETF)");
-    v.param("sparsity", sparsity, "sparse-etf: share of the weights that are zero").between(0, 0.95);
-    v.param("steps", steps, "sparse-etf: Adam steps that spread the weight vectors apart").between(0, 1000000);
+            "a linear layer before the classifier, and a learned temperature after it (FedETF)");
+    v.param("sparsity", sparsity, "sparse-etf: fraction of the weights that are zero").between(0, 0.95);
+    v.param("steps", steps, "sparse-etf: Adam steps that maximise the angles between the weight vectors")
+        .between(0, 1000000);
   }
 };
 

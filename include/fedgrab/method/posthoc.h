@@ -41,16 +41,14 @@ struct PosthocParams {
   bool temperature = false;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param(
-        "kind", kind,
-        "change of the classifier after training: none, tau-norm, logit-adjustment, bias-calibration, mean-softmax, "
-        "creff or aligned");
+    v.param("kind", kind,
+            "post-hoc classifier: none, tau-norm, logit-adjustment, bias-calibration, mean-softmax, creff or aligned");
     v.param("fit_on", fit_on,
-            "images that a classifier is fitted on: the validation split, or the clients' training images, of which "
-            "only sums over clients are needed; auto: the validation split where there is one");
+            "images that the post-hoc classifier is fitted on: the validation split, or the clients' training images, "
+            "which needs only sums over clients; auto: the validation split if there is one");
     v.param("temperature", temperature,
-            "divide the logits by one number, fitted on the validation split, so that the softmax gives probabilities "
-            "that can be trusted; the predicted classes stay the same");
+            "divide the logits by a temperature fitted on the validation split, so that the probabilities are "
+            "calibrated; predicted classes do not change");
   }
 };
 

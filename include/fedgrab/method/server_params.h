@@ -20,10 +20,9 @@ struct ServerParams {
 
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param(
-        "weights", weights,
-        "weight of a client in the average: its number of samples, the same for all, or the sample count of another "
-        "client, drawn anew each round (a slip of the published Fed-GraB code)");
+    v.param("weights", weights,
+            "weight of a client in the average: its number of samples, equal weights, or the sample count of a client "
+            "drawn anew in each round (an error of the published Fed-GraB code)");
     v.param(
         "aggregator", aggregator,
         "average of the clients' models (average), or of their updates divided by the number of local steps (nova)");
@@ -34,21 +33,22 @@ struct ServerParams {
         .between(0, 1000);
     v.param("beta1", beta1, "momentum of the server optimiser").between(0, 0.9999);
     v.param("beta2", beta2, "adam, yogi: decay of the squared update").between(0, 0.9999);
-    v.param("tau", tau, "adagrad, adam, yogi: added to the root of the squared update").between(1e-12, 1);
+    v.param("tau", tau, "adagrad, adam, yogi: constant added to the root of the squared update").between(1e-12, 1);
     v.param("ema", ema,
-            "decay of an exponential moving average of the global model, which is then evaluated and exported in its "
-            "place (0: none); shorter averages in the first rounds")
+            "decay of an exponential moving average of the global model, which is evaluated and exported in its place "
+            "(0: none); smaller in the first rounds")
         .between(0, 0.99999);
     v.param("clip", clip,
             "differential privacy: largest L2 norm of a client's update, over everything it sends (0: no clipping); "
             "needs server.weights = uniform")
         .between(0, 1e9);
     v.param("noise", noise,
-            "differential privacy: standard deviation of the Gaussian noise that the server adds to the mean of the "
-            "updates, times the clients of a round, over server.clip (0: no noise); drawn from train.seed, so that a "
-            "simulated run protects nobody itself")
+            "differential privacy: noise multiplier; the server adds Gaussian noise with standard deviation noise * "
+            "clip / clients of the round to the mean update (0: no noise). The noise follows from train.seed, so a "
+            "simulated run gives no protection")
         .between(0, 1e6);
-    v.param("delta", delta, "differential privacy: the delta for which epsilon is given; below 1 over the clients")
+    v.param("delta", delta,
+            "differential privacy: delta for which epsilon is reported; choose it below 1 / number of clients")
         .between(1e-100, 0.5);
   }
 };

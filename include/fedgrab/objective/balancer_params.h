@@ -36,15 +36,16 @@ struct BalancerParams {
     v.param("form", form, "base loss whose gradient is re-weighted");
     v.param("gate", gate,
             "probability that a class is exempt in a step: the global prior by prior.scale, the client's own class "
-            "counts on the same scale, the prior as the published code applies it (stalled), or 0 (off); auto: the "
-            "prior where there is one, else off");
+            "counts on the same scale (local), the prior as the published code applies it (stalled), or 0 (off); auto: "
+            "the prior if there is one, else off");
     v.param("kp", kp, "K_P, gain on the error").between(0, 1e6);
     v.param("ki", ki, "K_I, gain on the sum of errors").between(0, 1e6);
     v.param("kd", kd, "K_D, gain on the change of the error").between(0, 1e6);
-    v.param("gamma", gamma, "largest weight: phi(x) = gamma / (1 + delta exp(-zeta x))").between(1e-6, 1e6);
-    v.param("delta", delta, "with gamma = 1 + delta a balanced class has weight 1").between(0, 1e6);
-    v.param("zeta", zeta, "steepness of phi").between(0, 1e6);
-    v.param("target", target, "z, target difference of accumulated positive and negative gradient");
+    v.param("gamma", gamma, "largest weight of a gradient: phi(x) = gamma / (1 + delta exp(-zeta x))")
+        .between(1e-6, 1e6);
+    v.param("delta", delta, "delta of phi; with gamma = 1 + delta a balanced class has weight 1").between(0, 1e6);
+    v.param("zeta", zeta, "slope of phi").between(0, 1e6);
+    v.param("target", target, "z, target of the difference between accumulated positive and negative gradient");
     v.param("clamp", clamp, "bound of the controller's output, where integration stops (0: none)").between(0, 1e12);
     v.param("conditional_integration", conditional_integration,
             "the controller of an exempt class is not advanced (anti-windup); false: it integrates an error that the "

@@ -30,8 +30,8 @@ struct PriorParams {
             "geometric from 1 to span_min by rank (rank)");
     v.param("span_min", span_min, "smallest value of the scales span and rank").between(0, 1);
     v.param("fixed", fixed,
-            "source = fixed: prior by class, used as it is (empty: 0.1^(c/(M-1)), class 0 the commonest, the last the "
-            "rarest)")
+            "source = fixed: prior by class, not scaled (empty: 0.1^(c/(M-1)), which assumes that class 0 is the most "
+            "common and the last class the rarest)")
         .between(0, 1);
   }
 };

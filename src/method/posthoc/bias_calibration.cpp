@@ -11,11 +11,10 @@ struct BiasCalibrationParams {
   double ridge = 0.1, balance = -1;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("ridge", ridge, "weight of the penalty on the biases, divided by the number of classes").between(0, 1e3);
+    v.param("ridge", ridge, "weight of the L2 penalty on the biases, divided by the number of classes").between(0, 1e3);
     v.param("balance", balance,
-            "images of a class of n weigh n^-balance: 1 for equal classes, which is best for balanced accuracy, 0 for "
-            "equal "
-            "images; -1: 1 where the test set is balanced, 0.5 on your own data")
+            "an image of a class with n images has weight n^-balance in the fit: 1 is best for balanced accuracy, 0 "
+            "for accuracy; -1: 1 where the test set is balanced, 0.5 on your own data")
         .between(-1, 2);
   }
 };

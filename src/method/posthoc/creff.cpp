@@ -14,12 +14,11 @@ struct CreffParams {
   template <class Visitor>
   void describe(Visitor& v) {
     v.param("features", features, "federated features per class").between(1, 100000);
-    v.param("match_steps", match_steps, "steps a round that bring their gradients closer to the clients'").at_least(0);
-    v.param("feature_lr", feature_lr, "learning rate of the features").between(0, 1e3);
-    v.param("retrain_epochs", retrain_epochs, "passes over the features when the classifier is trained anew")
-        .at_least(0);
-    v.param("retrain_batch", retrain_batch, "features per step of the classifier").between(1, 1000000);
-    v.param("net_lr", net_lr, "learning rate of the classifier").between(0, 1e3);
+    v.param("match_steps", match_steps, "gradient matching steps per round").at_least(0);
+    v.param("feature_lr", feature_lr, "learning rate of the federated features").between(0, 1e3);
+    v.param("retrain_epochs", retrain_epochs, "epochs of the new classifier over the federated features").at_least(0);
+    v.param("retrain_batch", retrain_batch, "batch size of the new classifier").between(1, 1000000);
+    v.param("net_lr", net_lr, "learning rate of the new classifier").between(0, 1e3);
   }
 };
 

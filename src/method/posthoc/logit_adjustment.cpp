@@ -14,7 +14,8 @@ struct LogitAdjustmentParams {
   bool fit = false;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("tau", tau, "strength: 1 after plain softmax training, 0 leaves the logits unadjusted").between(0, 100);
+    v.param("tau", tau, "strength: 1 is the theoretical value after cross-entropy training, 0 adjusts nothing")
+        .between(0, 100);
     v.param("fit", fit, "fit tau by class-balanced cross-entropy");
   }
 };

@@ -10,7 +10,7 @@ struct TauNormParams {
   bool drop_bias = false;
   template <class Visitor>
   void describe(Visitor& v) {
-    v.param("tau", tau, "0: the classifier as it is, 1: weight norms of 1").between(0, 10);
+    v.param("tau", tau, "exponent: 0 keeps the classifier, 1 gives all weight vectors norm 1").between(0, 10);
     v.param("drop_bias", drop_bias, "the deployed classifier has no bias, as in the authors' code");
   }
 };
