@@ -79,16 +79,17 @@ void bench(const BenchFlags& flags) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto* command = app.add_subcommand("bench", "How fast this machine trains, beside LibTorch's eager loop");
+  auto* command = app.add_subcommand("bench", "Measure training speed, in comparison with LibTorch's eager mode");
   auto flags = std::make_shared<BenchFlags>();
   flags->config = add_config_flags(*command);
   std::string names;
   for (const auto& workload : bench_workloads()) names += fmt::format("\n{}: {}", workload.name, workload.summary);
-  command->add_option("--workload", flags->workload, "Settings by name, before all others:" + names)->type_name("NAME");
+  command->add_option("--workload", flags->workload, "Settings by name, which other flags override:" + names)
+      ->type_name("NAME");
   command->add_option("--seconds", flags->seconds, "Time for each measurement")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  command->add_flag("--resnet18", flags->resnet18, "Also time a ResNet-18 step, to compare a balancer step with");
+  command->add_flag("--resnet18", flags->resnet18, "Also time a ResNet-18 step, for comparison with a balancer step");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { bench(*flags); });
 }

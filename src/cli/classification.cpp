@@ -104,7 +104,7 @@ class Classifier {
       const auto row = static_cast<int64_t>(i);
       if (!finite[row].item<bool>())
         throw Error(Fault::checkpoint, sources[i]->path.string(), "the predictions contain NaN",
-                    "it diverged in training: lower train.lr, or train longer");
+                    "training diverged: lower train.lr");
       const auto* number = numbers[row].data_ptr<int32_t>();
       const auto* share = shares[row].data_ptr<float>();
       result_.images.push_back({sources[i], {number, number + numbers.size(1)}, {share, share + numbers.size(1)}});

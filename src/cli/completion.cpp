@@ -56,7 +56,7 @@ complete -F _fedgrab fedgrab
 }  // namespace
 
 void add_completion(CLI::App& app) {
-  auto* command = app.add_subcommand("completion", "Shell completion: eval \"$(fedgrab completion bash)\"");
+  auto* command = app.add_subcommand("completion", "Print shell completion: eval \"$(fedgrab completion bash)\"");
   auto shell = std::make_shared<std::string>("bash");
   command->add_option("shell", *shell, "bash or zsh")->check(CLI::IsMember({"bash", "zsh"}))->capture_default_str();
   command->callback([shell, &app] {

@@ -67,17 +67,17 @@ std::shared_ptr<ConfigFlags> add_setting_flags(CLI::App& command) {
         ->take_last()
         ->group("Configuration");
   };
-  short_form("--method", "method.name", "Federated method; `--method help` lists them", "NAME");
-  short_form("--objective", "objective.name", "Local loss", "NAME");
+  short_form("--method", "method.name", "Method (preset); `--method help` lists all", "NAME");
+  short_form("--objective", "objective.name", "Loss; `--objective help` lists all", "NAME");
   short_form("--data", "data.name", "Data set: shapes, cifar10, cifar100, idx, folder, list, imagenet-lt, …", "NAME");
-  short_form("--data-path", "data.path", "Where the data set is", "PATH");
+  short_form("--data-path", "data.path", "Path of the data set", "PATH");
   short_form("--model", "model.name", "Backbone: cnn, resnet8, resnet32, resnet18, resnet34, resnet50, pfl-cnn",
              "NAME");
   short_form("--rounds", "train.rounds", "Communication rounds", "R");
   short_form("--clients", "partition.clients", "Number of clients", "N");
-  short_form("--seed", "train.seed", "Seed of every random number", "S");
-  short_form("--device", "engine.device", "Where to train", "cpu");
-  command.add_option("--set", flags->set, "Any parameter of `fedgrab params`; may be repeated")
+  short_form("--seed", "train.seed", "Seed of all random numbers", "S");
+  short_form("--device", "engine.device", "Device: cpu or cuda", "cpu");
+  command.add_option("--set", flags->set, "Set any parameter of `fedgrab params`; may be repeated")
       ->type_name("KEY=VALUE")
       ->group("Configuration");
   return flags;
@@ -86,8 +86,8 @@ std::shared_ptr<ConfigFlags> add_setting_flags(CLI::App& command) {
 void add_jobs_flag(CLI::App& command, int64_t& jobs) {
   command
       .add_option("--jobs", jobs,
-                  "Runs at once, each a process with its share of engine.workers; on a GPU each takes the memory it "
-                  "needs, engine.memory at most")
+                  "Runs at the same time, each a process with its share of engine.workers; on a GPU each uses the "
+                  "memory that it needs, at most engine.memory")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -141,7 +141,7 @@ void partition(const ConfigFlags& flags, const std::string& svg, const std::stri
   print_clients(counts, p.data.class_names);
   if (!json.empty()) save_partition(json, clients);
   write_atomically(svg, partition_picture(counts, p.data.class_names));
-  fmt::print("{}: the picture of it{}\n", svg,
+  fmt::print("{}: picture of the table{}\n", svg,
              json.empty()
                  ? ""
                  : fmt::format("; {}: reuse it with --set partition.kind=file --set partition.file={}", json, json));
@@ -150,24 +150,25 @@ void partition(const ConfigFlags& flags, const std::string& svg, const std::stri
 }  // namespace
 
 void add_data(CLI::App& app) {
-  auto* command = app.add_subcommand("data", "Look at a data set and how it is spread over clients");
+  auto* command = app.add_subcommand("data", "Inspect, partition, download and check data sets");
   command->require_subcommand(1);
 
   auto* info_command = command->add_subcommand("info", "Classes, counts, imbalance, groups, sizes, unreadable files");
   auto info_flags = add_config_flags(*info_command);
   info_command->callback([info_flags] { info(*info_flags); });
 
-  auto* check_command = command->add_subcommand("check", "What is there, what is missing, what cannot be read");
+  auto* check_command = command->add_subcommand("check", "Read all images; list missing and unreadable files");
   auto check_flags = add_config_flags(*check_command);
   check_command->callback([check_flags] { check(*check_flags); });
 
   add_data_get(*command);
 
-  auto* partition_command = command->add_subcommand("partition", "The client x class table and its picture");
+  auto* partition_command =
+      command->add_subcommand("partition", "Table and picture of the class counts of each client");
   auto partition_flags = add_config_flags(*partition_command);
   auto svg = std::make_shared<std::string>("partition.svg");
   auto json = std::make_shared<std::string>();
-  partition_command->add_option("--svg", *svg, "Where the picture goes")->type_name("FILE")->capture_default_str();
+  partition_command->add_option("--svg", *svg, "SVG file to write")->type_name("FILE")->capture_default_str();
   partition_command->add_option("--json", *json, "Save the partition for reuse")->type_name("FILE");
   partition_command->callback([=] { partition(*partition_flags, *svg, *json); });
 }

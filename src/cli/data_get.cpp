@@ -48,11 +48,11 @@ void get(const GetFlags& flags) {
 
 void add_data_get(CLI::App& data) {
   auto* command =
-      data.add_subcommand("get", "Download cifar10, cifar100, mnist or fashion-mnist; goes on where it stopped");
+      data.add_subcommand("get", "Download cifar10, cifar100, mnist or fashion-mnist; resumes an interrupted download");
   auto flags = std::make_shared<GetFlags>();
   command->add_option("what", flags->what, "Data set, or the URL of a file")->required()->type_name("NAME");
   command->add_option("--into", flags->into, "Folder (default: data/NAME)")->type_name("DIR");
-  command->add_option("--sha256", flags->sha256, "Of the file behind a URL")->type_name("HEX");
+  command->add_option("--sha256", flags->sha256, "Expected SHA-256 of the file, if NAME is a URL")->type_name("HEX");
   command->callback([flags] { get(*flags); });
 }
 

@@ -38,8 +38,9 @@ std::string report_text(const std::filesystem::path& root) {
 void demo(const std::string& out) {
   const std::string root = fresh_folder(out);
   fmt::print(
-      "Ten figures, a long tail: the commonest class has 50 times the images of the rarest, spread unevenly over\n"
-      "{} clients that keep their images. Each method trains {} times; both see the same data in the same order.\n\n",
+      "Ten classes of drawn figures; the largest class has 50 times as many images as the smallest. {} clients share "
+      "the images\nby a Dirichlet distribution. Each method trains with {} seeds, on the same images in the same "
+      "order.\n\n",
       resolve_config(std::nullopt, {}).read<PartitionParams>("partition").clients, seeds);
   std::fflush(stdout);  // before the progress, which goes to stderr
   Table table({{"method", Align::left}, {"All"}, {"Many"}, {"Med"}, {"Few"}});
@@ -60,24 +61,23 @@ void demo(const std::string& out) {
     table.add_row(row);
   }
   fmt::print(
-      "\n{}\nShare of test images recognised: over all classes, and over the common, medium and rare ones; mean of the "
-      "last ten\nrounds, ± over {} seeds. Look at Few: what the federation has learnt of its rare classes.\n\n{}\n"
-      "The runs are in {}. {}\n",
+      "\n{}\nTest accuracy over all classes, and over common (Many), medium (Med) and rare (Few) classes; mean of the "
+      "last ten\nrounds, ± over {} seeds.\n\n{}\nThe runs are in {}. {}\n",
       table.to_text(), seeds, groups_text(last.groups, last.class_names), root, report_text(root));
 }
 
 }  // namespace
 
 void add_demo(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("demo", "FedAvg beside fedgrab+ on the built-in long-tailed set, under two minutes");
+  auto* command = app.add_subcommand(
+      "demo", "Compare FedAvg and fedgrab+ on the built-in long-tailed set; takes less than two minutes");
   auto out = std::make_shared<std::string>("runs/demo");
-  command->add_option("--out", *out, "Where the runs are kept")->type_name("DIR")->capture_default_str();
+  command->add_option("--out", *out, "Folder for the runs")->type_name("DIR")->capture_default_str();
   command->callback([out] {
     try {
       demo(*out);
     } catch (const Interrupted&) {
-      note("interrupted; start afresh with: fedgrab demo");
+      note("interrupted; start again with: fedgrab demo");
       throw;
     }
   });

@@ -82,9 +82,9 @@ Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, Prepa
                             prepared.data.shape().height, prepared.data.shape().width));
   if (prepared.data.class_names != loaded.card.class_names)
     throw Error(Fault::checkpoint, flags.model.path,
-                fmt::format("was trained on other classes than the data has: {}",
+                fmt::format("was trained on classes that differ from those of the data: {}",
                             first_difference(loaded.card.class_names, prepared.data.class_names)),
-                "the folders of the classes must have the names they had in training");
+                "the class folders must have the same names as in training");
   prepared.data.normalisation = loaded.card.normalisation;
   const Config config = resolve_config({flags.model.path, loaded.card.config}, changes);
   const Settings settings = read_settings(config);
@@ -170,24 +170,22 @@ void evaluate(const EvalFlags& flags) {
 }  // namespace
 
 void add_eval(CLI::App& app) {
-  auto* command = app.add_subcommand("eval", "Evaluate a model on its test set, or on the validation split of its run");
+  auto* command = app.add_subcommand("eval", "Evaluate a model on the test set or the validation split of its run");
   auto flags = std::make_shared<EvalFlags>();
   command->add_option("model", flags->model.path, "Run directory, checkpoint or model.safetensors")->type_name("CKPT");
   add_last_flag(*command, flags->model);
   command
-      ->add_option(
-          "--set", flags->set,
-          "Change a parameter of the run: data.path say, or posthoc.* to deploy the model of a checkpoint with another "
-          "classifier")
+      ->add_option("--set", flags->set,
+                   "Change a parameter of the run, such as data.path, or posthoc.* for another post-hoc classifier on "
+                   "a checkpoint")
       ->type_name("KEY=VALUE");
   command
-      ->add_option(
-          "--posthoc", flags->posthoc,
-          "Compare post-hoc classifiers, such as none,bias-calibration,tau-norm; posthoc.fit_on says what they "
-          "are fitted on")
+      ->add_option("--posthoc", flags->posthoc,
+                   "Compare post-hoc classifiers, such as none,bias-calibration,tau-norm; posthoc.fit_on selects the "
+                   "images for fitted ones")
       ->type_name("KIND,…")
       ->delimiter(',');
-  command->add_option("--split", flags->split, "Images to evaluate on: choose on validation, report on test")
+  command->add_option("--split", flags->split, "Images to evaluate on")
       ->check(CLI::IsMember(splits))
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print JSON");

@@ -124,7 +124,7 @@ void export_model(const ExportFlags& flags) {
 }  // namespace
 
 void add_export(CLI::App& app) {
-  auto* command = app.add_subcommand("export", "Write a model for use elsewhere, and its model card beside it");
+  auto* command = app.add_subcommand("export", "Export a model for other programs, with a model card");
   auto flags = std::make_shared<ExportFlags>();
   command->add_option("model", flags->model.path, "Run directory, checkpoint or model.safetensors")
       ->required()

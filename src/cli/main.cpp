@@ -32,7 +32,7 @@ int report(const Communicator& ranks, const std::string& message, int code) {
 
 void build(CLI::App& app, Communicator& ranks) {
   app.require_subcommand(1);
-  app.set_help_all_flag("--help-all", "Help of every command");
+  app.set_help_all_flag("--help-all", "Print the help of all commands");
   app.footer(first_steps() + "\nErrors exit with 2 (usage), 3 (data), 4 (checkpoint), 130 (interrupted) or 1.");
   add_demo(app);
   add_run(app, ranks);
@@ -90,9 +90,8 @@ Error output_error() { return {Fault::other, "standard output", "cannot write al
 
 int run(int argc, char** argv, Communicator& ranks) {
   if (ranks.size() > 1 && (argc < 2 || std::string(argv[1]) != "run"))
-    ranks.collective([] {
-      throw Error(Fault::usage, "mpirun", "spreads one run over ranks, and nothing else", "mpirun -n R fedgrab run …");
-    });
+    ranks.collective(
+        [] { throw Error(Fault::usage, "mpirun", "works with `fedgrab run` only", "mpirun -n R fedgrab run …"); });
   CLI::App app("Federated learning on long-tailed data.", "fedgrab");
   build(app, ranks);
   try {

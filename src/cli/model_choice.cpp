@@ -26,7 +26,7 @@ std::optional<RunDirectory> run_of(const std::filesystem::path& path) {
 
 void add_last_flag(CLI::App& command, ModelChoice& choice) {
   command.add_flag("--last", choice.last,
-                   "Of a run directory, the model of the last round instead of best.safetensors");
+                   "In a run directory, use the model of the last round instead of best.safetensors");
 }
 
 void note_model(const ModelChoice& choice, const LoadedModel& loaded) {

@@ -41,7 +41,7 @@ void print_plain(const std::string& filter) {
   const Schema schema = full_schema();
   const auto asked = [&](const Parameter& p) { return p.key.find(filter) != std::string::npos; };
   if (std::none_of(schema.all().begin(), schema.all().end(), asked))
-    throw Error(Fault::usage, filter, "no parameter has this in its name", "`fedgrab params` lists them all");
+    throw Error(Fault::usage, filter, "no parameter name contains this", "`fedgrab params` lists them all");
   for (const auto& p : schema.all()) {
     if (!asked(p)) continue;
     const std::string allowed = p.bounds().empty() ? type_name(p.fallback) : p.bounds();
@@ -52,13 +52,13 @@ void print_plain(const std::string& filter) {
 }  // namespace
 
 void add_params(CLI::App& app) {
-  auto* command = app.add_subcommand("params", "Every parameter: default, bounds, meaning");
+  auto* command = app.add_subcommand("params", "List all parameters: default, bounds, meaning");
   auto markdown = std::make_shared<bool>(false);
   auto filter = std::make_shared<std::string>();
-  command->add_option("filter", *filter, "Only keys that contain this")->type_name("TEXT");
-  command->add_flag("--markdown", *markdown, "As docs/parameters.md");
+  command->add_option("filter", *filter, "List only parameters whose name contains this text")->type_name("TEXT");
+  command->add_flag("--markdown", *markdown, "Print Markdown, as in docs/parameters.md");
   auto method = std::make_shared<std::string>();
-  command->add_option("--method", *method, "The values that a method sets")->type_name("NAME");
+  command->add_option("--method", *method, "Print the values that a method sets")->type_name("NAME");
   command->callback([=] {
     if (!method->empty())
       print_preset(*method);

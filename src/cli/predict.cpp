@@ -72,25 +72,25 @@ void predict(const PredictFlags& flags) {
 }  // namespace
 
 void add_predict(CLI::App& app) {
-  auto* command = app.add_subcommand("predict", "Classify images: class names and probabilities");
+  auto* command = app.add_subcommand("predict", "Classify images; print class names and probabilities");
   auto flags = std::make_shared<PredictFlags>();
   command->add_option("model", flags->model.path, "Run directory, checkpoint or model.safetensors")
       ->required()
       ->type_name("CKPT");
   command
       ->add_option("images", flags->images,
-                   "PNG, JPEG, TIFF, WebP, DICOM or PPM files of any size, and folders of them, which are walked; "
-                   "subfolders with the "
-                   "names of classes say what is true")
+                   "PNG, JPEG, TIFF, WebP, DICOM or PPM files of any size, or folders, which are searched recursively; "
+                   "subfolders named after classes are taken as true labels")
       ->required()
       ->type_name("IMAGE|FOLDER");
-  auto* csv = command->add_option("--csv", flags->csv, "Write a table: file, truth, classes and their probabilities")
-                  ->type_name("FILE");
-  command->add_option("--top", flags->classify.top, "How many classes to show")
+  auto* csv =
+      command->add_option("--csv", flags->csv, "Write a table: file, true class, predicted classes and probabilities")
+          ->type_name("FILE");
+  command->add_option("--top", flags->classify.top, "Number of classes to print per image")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  command->add_flag("--json", flags->json, "One JSON object a line")->excludes(csv);
-  command->add_flag("--convert", flags->classify.convert, "Read colour images as grey for a model of grey images");
+  command->add_flag("--json", flags->json, "Print one JSON object per image")->excludes(csv);
+  command->add_flag("--convert", flags->classify.convert, "Convert colour images to grey for a model of grey images");
   add_last_flag(*command, flags->model);
   command->callback([flags] { predict(*flags); });
 }

@@ -39,11 +39,11 @@ void report(const ReportFlags& flags) {
 }  // namespace
 
 void add_report(CLI::App& app) {
-  auto* command = app.add_subcommand("report", "One page of charts from runs, to be opened in a browser, offline");
+  auto* command = app.add_subcommand("report", "Write an HTML page with charts of runs, for use without a network");
   auto flags = std::make_shared<ReportFlags>();
   command->add_option("dirs", flags->folders, "Run directories, or folders of them")->type_name("DIR")->required();
-  command->add_option("-o,--out", flags->out, "Where the page goes")->type_name("FILE")->capture_default_str();
-  command->add_flag("--no-samples", flags->without_samples, "Leave out the test images that the runs recorded");
+  command->add_option("-o,--out", flags->out, "HTML file to write")->type_name("FILE")->capture_default_str();
+  command->add_flag("--no-samples", flags->without_samples, "Do not embed the test images of the runs");
   command->add_option("--svg", flags->svg)->group("");  // hidden
   command->callback([flags] { report(*flags); });
 }

@@ -79,7 +79,8 @@ void run(const ReproduceFlags& flags, const CLI::App& command) {
                                  .command = command_line(command),
                                  .revision = revision_text()};
   if (flags.list) return print_list(flags.name.empty() ? reproduction_names() : std::vector{flags.name}, options);
-  if (flags.name.empty()) throw Error(Fault::usage, "reproduce", "what?", "`fedgrab reproduce --list` names all");
+  if (flags.name.empty())
+    throw Error(Fault::usage, "reproduce", "no table or figure given", "`fedgrab reproduce --list` prints all");
   const auto what = find_reproduction(flags.name);
   try {
     const auto result = reproduce(what, options);
@@ -88,7 +89,7 @@ void run(const ReproduceFlags& flags, const CLI::App& command) {
     if (!result.failed.empty())
       throw Error(Fault::other, what.name, fmt::format("{} failed: {}", result.failed.size(), result.failed.front()));
   } catch (const Interrupted&) {
-    note("interrupted; the same command goes on from here");
+    note("interrupted; the same command continues from here");
     throw;
   }
 }
@@ -96,22 +97,27 @@ void run(const ReproduceFlags& flags, const CLI::App& command) {
 }  // namespace
 
 void add_reproduce(CLI::App& app) {
-  auto* command = app.add_subcommand("reproduce", "A table or figure of the paper, ours beside the paper's");
+  auto* command =
+      app.add_subcommand("reproduce", "Reproduce a table or figure of the paper, and compare with the paper's values");
   auto flags = std::make_shared<ReproduceFlags>();
-  command->add_option("name", flags->name, "table1, fig4b, … as --list names them")->type_name("NAME");
-  command->add_flag("--list", flags->list, "What there is, how long it takes on this machine and what data it needs");
-  command->add_option("--cells", flags->cells, "Run these alone: KEY=VALUE[,VALUE…], all of several")
+  command->add_option("name", flags->name, "Table or figure, such as table1 or fig4b; --list prints all")
+      ->type_name("NAME");
+  command->add_flag("--list", flags->list,
+                    "List tables and figures with the estimated time on this machine and the required data");
+  command->add_option("--cells", flags->cells, "Only the runs that meet all conditions KEY=VALUE[,VALUE…]")
       ->type_name("KEY=VALUES");
-  command->add_option("--seeds", flags->seeds, "Instead of its own seeds")->type_name("S[,S…]")->delimiter(',');
-  command->add_option("--out", flags->out, "Runs and results go to a folder of its name in here")
+  command->add_option("--seeds", flags->seeds, "Seeds to use instead of those of the reproduction")
+      ->type_name("S[,S…]")
+      ->delimiter(',');
+  command->add_option("--out", flags->out, "Folder for runs and results; each reproduction has a subfolder")
       ->type_name("DIR")
       ->capture_default_str();
   add_jobs_flag(*command, flags->jobs);
-  command->add_flag("--quiet", flags->quiet, "No progress");
+  command->add_flag("--quiet", flags->quiet, "Print no progress");
   flags->config = add_setting_flags(*command);
   command->footer(
-      "With no data at hand: fedgrab reproduce fig4a --set data.name=shapes --model cnn --rounds 2\n"
-      "Interrupted, the same command goes on; what is finished is never run again.");
+      "A trial without data: fedgrab reproduce fig4a --set data.name=shapes --model cnn --rounds 2\nAfter an "
+      "interruption, the same command continues; finished runs are not repeated.");
   command->callback([flags, command] { run(*flags, *command); });
 }
 

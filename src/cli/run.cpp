@@ -35,8 +35,8 @@ void print_methods() {
     fmt::print("  {:18} {}\n", entry.name, entry.summary);
   }
   fmt::print(
-      "\nA method is a preset, a set of parameter values: `fedgrab params --method NAME` prints them. Parts combine "
-      "freely, as in\n  fedgrab run --method fedgrab --set server.optimizer=momentum posthoc.kind=tau-norm\n");
+      "\nA method is a preset, a set of parameter values; `fedgrab params --method NAME` prints them. Parts can be "
+      "combined:\n  fedgrab run --method fedgrab --set server.optimizer=momentum posthoc.kind=tau-norm\n");
   print_choices("local losses (--objective NAME)", objectives());
   print_choices("class prior (--set prior.source=NAME)", class_priors());
   print_choices("client algorithm (--set client.algorithm=NAME)", client_algorithms());
@@ -63,7 +63,7 @@ void run(const RunFlags& flags, Communicator& ranks) {
     const bool known = flags.resume && options.directory.exists();
     if (flags.resume && !known)
       throw Error(Fault::usage, flags.out, "holds no run to resume",
-                  "is the folder misspelt? Without --resume a new run starts there");
+                  "check the name of the folder; without --resume a new run starts there");
     config = known ? flags.config->resume(options.directory) : flags.config->resolve();
     if (ranks.first()) root = known ? flags.out : new_run_directory(flags.out, read_settings(*config)).root.string();
   });
@@ -87,12 +87,12 @@ void run(const RunFlags& flags, Communicator& ranks) {
 }  // namespace
 
 void add_run(CLI::App& app, Communicator& ranks) {
-  auto* command = app.add_subcommand("run", "Train one experiment (with no arguments: fedgrab+ on the built-in set)");
+  auto* command = app.add_subcommand("run", "Train one experiment; without arguments: fedgrab+ on the built-in set");
   auto flags = std::make_shared<RunFlags>();
   flags->config = add_config_flags(*command);
   command->add_option("--out", flags->out, "Run directory (default: a new one under runs/)")->type_name("DIR");
   command->add_flag("--resume", flags->resume, "Continue the run in --out")->needs("--out");
-  command->add_flag("--quiet", flags->quiet, "No progress");
+  command->add_flag("--quiet", flags->quiet, "Print no progress");
   command->callback([flags, &ranks] { run(*flags, ranks); });
 }
 

@@ -40,7 +40,7 @@ void sweep(const SweepFlags& flags) {
     if (!result.failed.empty())
       throw Error(Fault::other, "sweep", fmt::format("{} failed: {}", result.failed.size(), result.failed.front()));
   } catch (const Interrupted&) {
-    note("interrupted; the same command goes on from here");
+    note("interrupted; the same command continues from here");
     throw;
   }
 }
@@ -48,21 +48,18 @@ void sweep(const SweepFlags& flags) {
 }  // namespace
 
 void add_sweep(CLI::App& app) {
-  auto* command = app.add_subcommand("sweep", "Train a grid of experiments (methods × seeds × …) and compare them");
+  auto* command = app.add_subcommand("sweep", "Train a grid of experiments (methods × seeds × …) and print a table");
   auto flags = std::make_shared<SweepFlags>();
   flags->config = add_config_flags(*command);
-  command->add_option("--out", flags->out, "Where the runs are kept (default: runs/NAME of the file)")
-      ->type_name("DIR");
+  command->add_option("--out", flags->out, "Folder for the runs (default: runs/NAME of the file)")->type_name("DIR");
   add_jobs_flag(*command, flags->jobs);
   command->add_flag("--dry-run", flags->dry_run,
-                    "List the runs, what is done already and the time left; train nothing");
-  command->add_flag("--quiet", flags->quiet, "No progress");
+                    "List the runs with their state and the remaining time, without training");
+  command->add_flag("--quiet", flags->quiet, "Print no progress");
   command->footer(
-      "The grid is a table of the file, every combination a run:\n"
-      "  [sweep]\n"
-      "  method = [\"fedavg\", \"fedgrab\"]\n"
-      "  \"train.seed\" = [1, 2, 3]\n"
-      "Interrupted, the same command goes on; what is finished is never run again.");
+      "The [sweep] table of the file defines the grid; each combination is a run:\n  [sweep]\n  method = [\"fedavg\", "
+      "\"fedgrab\"]\n  \"train.seed\" = [1, 2, 3]\nInterrupted, the same command goes on; what is finished is never "
+      "run again.");
   command->callback([flags] { sweep(*flags); });
 }
 

@@ -39,20 +39,19 @@ void print(const TableFlags& flags) {
 }  // namespace
 
 void add_table(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("table", "A table of runs for a paper: mean of the last ten evaluations, ± over seeds");
+  auto* command = app.add_subcommand("table", "Print a table of runs: mean of the last ten evaluations, ± over seeds");
   auto flags = std::make_shared<TableFlags>();
   command->add_option("dirs", flags->folders, "Run directories, or folders of them")->type_name("DIR")->required();
   command
       ->add_option("--measures", flags->measures,
-                   "Further columns: " + fmt::format("{}", fmt::join(all_names<Measure>(), ",")))
+                   "Additional columns: " + fmt::format("{}", fmt::join(all_names<Measure>(), ",")))
       ->type_name("NAME,…")
       ->delimiter(',')
       ->check(CLI::IsMember(all_names<Measure>()));
-  auto* form = command->add_option_group("form", "Text for a terminal, or");
-  form->add_flag("--latex", flags->latex, "A tabular with the rules of booktabs");
-  form->add_flag("--markdown", flags->markdown, "As GitHub renders it");
-  form->add_flag("--csv", flags->csv, "For a spreadsheet: deviations in columns of their own");
+  auto* form = command->add_option_group("form", "Output format (default: text)");
+  form->add_flag("--latex", flags->latex, "LaTeX tabular, with booktabs");
+  form->add_flag("--markdown", flags->markdown, "Markdown");
+  form->add_flag("--csv", flags->csv, "CSV, with standard deviations in separate columns");
   form->require_option(0, 1);
   command->callback([flags] { print(*flags); });
 }

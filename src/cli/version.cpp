@@ -18,7 +18,7 @@ std::string version_text() {
 std::string revision_text() { return fmt::format("fedgrab {} ({}), {}", version(), revision(), libtorch_text()); }
 
 void add_version(CLI::App& app) {
-  auto* command = app.add_subcommand("version", "Version, revision, LibTorch, devices");
+  auto* command = app.add_subcommand("version", "Print version, revision, LibTorch and devices");
   command->callback([] { fmt::print("{}\n", version_text()); });
   app.set_version_flag("--version", version_text, "The same as `fedgrab version`");
 }

@@ -22,15 +22,17 @@ void watch(const WatchOptions& options) {
 }  // namespace
 
 void add_watch(CLI::App& app) {
-  auto* command = app.add_subcommand("watch", "The page of `report`, live while runs train");
+  auto* command = app.add_subcommand("watch", "Serve the page of `report`, updated while runs train");
   auto options = std::make_shared<WatchOptions>();
-  command->add_option("dirs", options->folders, "Run directories, or folders in which runs are or will be")
+  command->add_option("dirs", options->folders, "Run directories, or folders that contain runs now or later")
       ->type_name("DIR")
       ->required();
-  command->add_option("--port", options->port, "0 takes any free one")
+  command->add_option("--port", options->port, "Port; 0: any free port")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  command->add_option("--host", options->host, "Address to listen on; other than the default, others can read along")
+  command
+      ->add_option("--host", options->host,
+                   "Address to listen on; with any other than the default, other machines can read the page")
       ->type_name("ADDRESS")
       ->capture_default_str();
   command->callback([options] { watch(*options); });
