@@ -56,7 +56,7 @@ class Classifier {
   Read read(const ImageFile& file) const {
     try {
       LoneImage one = read_alone(file.path, settings_.data, model_.card.input);
-      // Where data.channels asks for grey, training converts as well.
+      // With data.channels = 1, training converts as well.
       const bool fits = model_.card.input.channels == 3 || settings_.data.channels == 1 || options_.convert;
       if (one.colour && !fits)
         throw Error(Fault::data, file.path.string(), "is a colour image, and the model was trained on grey ones",

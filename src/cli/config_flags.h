@@ -24,7 +24,7 @@ struct ConfigFlags {
   /// The configuration file, "" for none.
   std::string config_file() const;
   Config resolve() const;
-  /// Of the run that is there, with what the user asks for now.
+  /// The configuration of the existing run, with the changes of the user.
   Config resume(const RunDirectory& run) const;
 
  private:

@@ -24,7 +24,7 @@ std::string fresh_folder(std::string base) {
   return name;
 }
 
-/// Names the page, or says why there is none: the runs are worth having without it.
+/// Names the page, or says why there is none. A missing page is no error.
 std::string report_text(const std::filesystem::path& root) {
   try {
     const std::string page = page_with(report_data(read_runs({root})));

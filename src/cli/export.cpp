@@ -34,7 +34,7 @@ struct ExportFlags {
   bool no_counts = false;
 };
 
-/// As asked for, else by the ending of the file, else ONNX.
+/// By --format, else by the ending of the file, else ONNX.
 ExportFormat format_of(const ExportFlags& flags) {
   if (!flags.format.empty()) return *enum_named<ExportFormat>(flags.format);
   const auto ending = fs::path(flags.out).extension();

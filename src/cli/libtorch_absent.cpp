@@ -5,7 +5,7 @@
 namespace fedgrab::cli {
 namespace {
 
-/// Not in the help, but whoever asks for it learns what to do.
+/// Not in the help; calling it prints what to do.
 void add_absent(CLI::App& app, const std::string& name) {
   auto* command = app.add_subcommand(name)->group("");
   command->allow_extras();

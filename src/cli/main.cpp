@@ -1,4 +1,4 @@
-/// The command line. Errors are one line on stderr; the exit code says whose fault it was.
+/// The command line. Errors are one line on stderr; the exit code names the kind of error.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// What all ranks know is reported by the first.
+/// Errors of all ranks are reported by the first.
 int report(const Communicator& ranks, const std::string& message, int code) {
   if (ranks.first())
     note(fmt::format("fedgrab: error: {}", message));

@@ -50,7 +50,7 @@ class MpiCommunicator : public Communicator {
   int rank_ = 0, size_ = 1;
 };
 
-/// One GPU per rank of a machine, before CUDA looks around.
+/// One GPU per rank of a machine, before CUDA is initialised.
 void choose_gpu() {
   const char* local = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   if (local == nullptr || std::getenv("CUDA_VISIBLE_DEVICES") != nullptr) return;

@@ -1,4 +1,4 @@
-/// Predictions as a table for a spreadsheet and, where folders tell the truth, how right they are.
+/// Predictions as a table, and their accuracy if folders name the true classes.
 #pragma once
 
 #include <optional>

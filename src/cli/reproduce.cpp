@@ -37,7 +37,7 @@ std::string command_line(const CLI::App& command) {
   return text;
 }
 
-/// Two digits are as much as a guess is worth.
+/// An estimate has two digits.
 std::string rough_duration(double seconds) {
   for (const auto& [unit, length] : {std::pair("d", 86400.0), {"h", 3600.0}, {"min", 60.0}})
     if (seconds >= 2 * length) return fmt::format("{:.0f} {}", seconds / length, unit);

@@ -15,7 +15,7 @@ namespace fedgrab {
 namespace {
 
 constexpr size_t enough = size_t{256} << 20U;  // a buffer of OpenBLAS has up to 128 MiB
-constexpr int most_buffers = 32;               // what OpenBLAS can hand out in its smallest build is more
+constexpr int most_buffers = 32;               // OpenBLAS can allocate more in its smallest build
 
 bool is_limited() {
   rlimit limit{};

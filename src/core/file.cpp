@@ -53,7 +53,7 @@ Bytes read_whole(const fs::path& path, Fault fault) {
   return bytes;
 }
 
-/// Where a file system knows no locks, nobody is refused.
+/// On file systems without locks, no process is refused.
 void lock_or_close(int descriptor, const fs::path& path) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(descriptor);

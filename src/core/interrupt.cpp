@@ -10,7 +10,7 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touc
 thread_local const std::atomic<bool>* stop_flag = nullptr;
 
 void on_signal(int signal) {
-  if (signalled.exchange(true)) {  // the user insists
+  if (signalled.exchange(true)) {  // a second signal
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }

@@ -36,8 +36,8 @@ void check_depth(int depth, const std::string& file, Fault fault) {
     throw Error(fault, file, fmt::format("is nested more than {} levels deep", deepest_nesting));
 }
 
-/// toml++ takes for granted that a key begins after the brackets of a table's header, and aborts or worse where it does
-/// not. An empty header and the end of the text it finds itself.
+/// toml++ assumes that a key begins after the brackets of a table's header, and aborts or worse where it does not. An
+/// empty header and the end of the text it finds itself.
 void check_header(std::string_view text, size_t at, const std::string& file, Fault fault) {
   const auto skip_spaces = [&] { at = std::min(text.find_first_not_of(" \t", at), text.size()); };
   ++at;

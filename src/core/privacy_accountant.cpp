@@ -67,7 +67,7 @@ double poisson_moment(double q, double sigma, double order) {
   return sum;
 }
 
-/// log E[(p/q − 1)^l] by l; only even ones are asked for, and none where σ is so small that they are no use.
+/// log E[(p/q − 1)^l] by l; only even ones are needed, and none where σ is so small that they are no use.
 std::vector<double> central_moments(double sigma) {
   std::vector<double> moments(largest_exact + 2, infinite);
   if (sigma < 0.2) return moments;

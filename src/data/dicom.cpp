@@ -71,7 +71,7 @@ class DicomFile {
     stream.setEos();
   }
 
-  /// A few packed bytes may announce gigabytes, and DCMTK unpacks all before anybody can ask for the size.
+  /// A few packed bytes may announce gigabytes, and DCMTK unpacks all before the size can be queried.
   void refuse_deflated(std::span<const uint8_t> bytes) const {
     DcmInputBufferStream stream;
     load(stream, bytes);

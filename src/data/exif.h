@@ -1,4 +1,4 @@
-/// Which way up an image is: cameras store it as the sensor had it and say in a tag how to turn it.
+/// The orientation of an image: cameras store it as the sensor had it, and a tag says how to turn it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace fedgrab {
 /// The orientation tag, 1 to 8, in the Exif data of a whole JPEG, PNG or WebP file; 1, upright, where there is none.
 int exif_orientation(std::span<const uint8_t> file);
 
-/// Turned and mirrored as the tag asks for. Other numbers than 2 to 8 leave the image as it is.
+/// Turned and mirrored by the tag. Other numbers than 2 to 8 leave the image as it is.
 Image upright(Image image, int orientation);
 
 }  // namespace fedgrab

@@ -90,7 +90,7 @@ class CacheFile {
         start_((sizeof(Header) + count * sizeof(Record) + page - 1) / page * page),
         size_(start_ + count * image_bytes) {
     descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor_ < 0 && (errno == EACCES || errno == EROFS)) {  // somebody else's, to be read if it is finished
+    if (descriptor_ < 0 && (errno == EACCES || errno == EROFS)) {  // owned by another user: read it if it is complete
       writable_ = false;
       descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     }
@@ -103,8 +103,8 @@ class CacheFile {
     ::close(descriptor_);
   }
 
-  /// LOCK_SH to read or LOCK_EX to write, instead of the lock held so far; false, and none, where others stand against
-  /// it.
+  /// LOCK_SH to read or LOCK_EX to write, instead of the lock held so far; false, without a lock, if another process
+  /// prevents it.
   bool try_lock(int kind) {
     if (::flock(descriptor_, kind | LOCK_NB) == 0) return true;
     if (errno != EWOULDBLOCK && errno != EINTR) refuse(errno);
@@ -126,7 +126,7 @@ class CacheFile {
     if (!writable_) refuse(EACCES);
   }
 
-  /// Takes the room at once: a mapped file that runs out of it later would kill the process.
+  /// Allocates the full size at once: a mapped file on a full disk would kill the process.
   void make(uint64_t key) {
     if (::ftruncate(descriptor_, 0) != 0) refuse(errno);
     const int code = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(size_));
@@ -297,8 +297,8 @@ class Builder {
     reasons_.insert(error.what());
   }
 
-  /// Images lie one after the other: a bad file leaves its place to the last good one. A function of which files are
-  /// bad alone, not of the order in which that came out.
+  /// Images lie one after the other: a bad file leaves its place to the last good one. The order depends only on which
+  /// files are bad, not on the order of decoding.
   void arrange() {
     const auto records = cache_.records();
     std::vector<size_t> place_of(records.size());

@@ -35,7 +35,7 @@ struct CachedImages {
 };
 
 /// Throws Error(Fault::data) naming a file that cannot be read, unless those are skipped, and Error(Fault::other) where
-/// the disk has no room for the cache. Reasons for what was skipped go to a text file beside the cache.
+/// the disk has no space for the cache. Reasons for what was skipped go to a text file beside the cache.
 CachedImages cache_images(std::span<const std::filesystem::path> files, const CacheRules& rules);
 
 }  // namespace fedgrab

@@ -45,7 +45,7 @@ class JpegSource {
     return true;
   }
 
-  /// Row by row into planes, while a row is still in the cache. `row` has room for one.
+  /// Row by row into planes, while a row is still in the cache. `row` holds one row.
   bool read_planes(uint8_t* row, uint8_t* planes) {
     if (setjmp(failed_) != 0) return false;
     jpeg_start_decompress(&codec_);

@@ -68,7 +68,7 @@ std::string plural(size_t count, const char* one, const char* many) {
 /// Every how many lines of this width a label fits. Round steps read better than every third line.
 size_t readable_step(double line) { return line >= 12 ? 1 : line >= 6 ? 2 : 5; }
 
-/// White to dark blue, one hue: lightness alone carries the count, which every eye and printer keeps.
+/// White to dark blue, one hue: lightness shows the count, also in greyscale and with colour blindness.
 std::string shade_colour(size_t shade) {
   const double depth = static_cast<double>(shade) / shades;
   const auto blend = [&](double light, double dark) {

@@ -1,5 +1,6 @@
-// The built-in data set: figures drawn from signed distances. Colour, place and clutter carry no label, so a network
-// has to learn outlines, and the figures come in look-alikes, so that a rare class is easily taken for a common one.
+// The built-in data set: figures drawn from signed distances. Colour, position and clutter are independent of the
+// label, so a network must use outlines. Some figures are similar, so that rare classes are easily confused with common
+// ones.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -72,7 +73,7 @@ struct Figure {
   float (*distance)(Point);
 };
 
-// From common to rare once the long tail is cut: the last four each have a look-alike among the first six.
+// From common to rare once the long tail is cut: each of the last four resembles one of the first six.
 constexpr std::array<Figure, 10> figures{{{"circle", circle},
                                           {"square", square},
                                           {"triangle", triangle},

@@ -29,7 +29,7 @@ int64_t leading_number(std::string_view text, char end) {
   return code == std::errc() && rest != text.data() + text.size() && *rest == end && number >= 0 ? number : -1;
 }
 
-/// A link costs nothing; a file system without them gets a copy.
+/// A hard link, or a copy on file systems without them.
 void link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code code;
   fs::create_hard_link(from, to, code);
@@ -170,7 +170,7 @@ void ClientStore::restore(const TensorMap& tensors, const fs::path& folder, cons
     kept.bytes += static_cast<int64_t>(tensor.nbytes());
     used_ += static_cast<int64_t>(tensor.nbytes());
   }
-  // Whatever is there was left by rounds that the checkpoint does not know.
+  // Existing files belong to rounds after the checkpoint.
   if (!folder_.empty()) fs::remove_all(folder_);
   if (!fs::exists(folder)) return;
   make_folder(folder_);

@@ -58,7 +58,7 @@ void send_update(const Federation& federation, const RoundTask& task, const Clie
   for (const auto& payload : task.method.after_training(client, result)) {
     try {
       sums.add(payload.name, payload.values, weight_of(payload.weighting));
-    } catch (const Error&) {  // what the last step breaks shows in no loss: it is noticed here
+    } catch (const Error&) {  // no loss shows what the last step broke: it is detected here
       throw Error(Fault::other, "training",
                   fmt::format("the weights are not finite after round {}, client {}, step {}", round, client.client,
                               report.steps),

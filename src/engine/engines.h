@@ -11,7 +11,7 @@ namespace fedgrab {
 std::unique_ptr<Engine> make_distributed_engine(std::unique_ptr<Engine> own, const Federation& federation,
                                                 Communicator& ranks);
 std::unique_ptr<Engine> make_cpu_engine(const EngineParams& params, const Federation& federation);
-/// A device is there that the kernels run on.
+/// Whether there is a device that the kernels support.
 bool cuda_usable();
 std::unique_ptr<Engine> make_cuda_engine(const EngineParams& params, const Federation& federation);
 

@@ -1,4 +1,4 @@
-/// One client's local training on one network: the plain path that every faster engine is measured against.
+/// One client's local training on one network: the reference implementation for faster engines.
 #pragma once
 
 #include <memory>

@@ -156,7 +156,7 @@ void save_model(const fs::path& path, const ModelCard& card, const State& state)
     const bool extra =
         std::any_of(heads.begin() + 1, heads.end(), [&](const Head& h) { return p.name.starts_with(h.name + "."); });
     if (!extra) file.tensors.emplace(p.name, state.view(p));
-    // torchvision's strict loading asks for this counter, which nobody reads while momentum is set
+    // torchvision's strict loading requires this counter, which is not used while momentum is set
     if (p.kind == ParameterKind::running_mean)
       file.tensors.emplace(p.name.substr(0, p.name.rfind('.')) + ".num_batches_tracked",
                            torch::zeros({}, torch::kLong));

@@ -1,4 +1,4 @@
-/// The checkpoints of a run in progress: what it needs to go on after a crash, over all ranks.
+/// The checkpoints of a run in progress: what it needs to continue after a crash, over all ranks.
 #pragma once
 
 #include "fedgrab/core/communicator.h"

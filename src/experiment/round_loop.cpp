@@ -92,7 +92,7 @@ class RunPrivacy {
   std::optional<PrivacyAccountant> accountant_;
 };
 
-/// One run in progress. Everything it needs to go on after a crash is in the checkpoint and in metrics.jsonl.
+/// One run in progress. Everything it needs to continue after a crash is in the checkpoint and in metrics.jsonl.
 class RoundLoop {
  public:
   RoundLoop(const Config& config, const RunOptions& options, Communicator& ranks);

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t most_clients = 10000;  // whose class counts are listed; what nobody can look at is left out
+constexpr size_t most_clients = 10000;  // whose class counts are listed
 
 std::map<std::string, Value> values_of(const Config& config) {
   std::map<std::string, Value> values;

@@ -27,7 +27,7 @@ std::string text_of(const Value& value) {
   return text != nullptr ? *text : to_text(value);
 }
 
-/// In such a record prior.* speaks of the losses: Fed-GraB had parameters of its own, and for losses `dpa` meant class
+/// In such a record prior.* refers to the losses: Fed-GraB had parameters of its own, and for losses `dpa` meant class
 /// sizes too.
 void from_0_1_record(std::vector<std::pair<std::string, Value>>& values, const Preset& preset) {
   const auto& set = preset.values;

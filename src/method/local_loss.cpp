@@ -70,7 +70,7 @@ void LocalLoss::configure(const ClientContext& client, LocalProblem& problem) co
   classifier = {objective_.get(), gate_ == Gate::local ? scaled(to_tensor(client.counts)) : gate(client.round)};
   problem.class_sizes = class_sizes(client);
   if (params_.reweight == Reweight::none) return;
-  // FedIR (Hsu et al. 2020, Eq. 4): p(y)/q_k(y). A class without samples is never met; its weight is 0, not infinite.
+  // FedIR (Hsu et al. 2020, Eq. 4): p(y)/q_k(y). A class without samples has weight 0, not infinity.
   const auto own = to_tensor(client.counts);
   const auto target = client.round.global_counts / client.round.global_counts.sum();
   problem.class_weights = torch::where(own > 0, target * own.sum() / own.clamp_min(1), torch::zeros_like(own));

@@ -1,4 +1,4 @@
-/// The loss of the classifier, and what it takes for prior, class sizes and sample weights.
+/// The loss of the classifier, with its prior, class sizes and sample weights.
 #pragma once
 
 #include <memory>

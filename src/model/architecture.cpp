@@ -58,8 +58,8 @@ class Builder {
   int64_t channels_;
 };
 
-/// Three stages of convolution, norm, ReLU and pooling, and a projection to 256 features where asked for: small enough
-/// for a CPU.
+/// Three stages of convolution, norm, ReLU and pooling, and a projection to 256 features if requested: small enough for
+/// a CPU.
 Architecture cnn(const std::string& name, ImageShape input, bool wide) {
   if (input.height < 8 || input.width < 8)
     throw Error(Fault::usage, "model.name", name + " needs images of at least 8 x 8 pixels", "raise data.size");

@@ -1,5 +1,5 @@
-/// The way from images to logits in elementary operations, normalisation and head included. Every form in which a model
-/// is exported is written from this one description.
+/// The computation from images to logits in elementary operations, normalisation and head included. Every form in which
+/// a model is exported is written from this one description.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 /// Balanced softmax (Ren et al. 2020), or logit adjustment (Menon et al. 2021): cross-entropy of z_j + τ log π_j, with
-/// π the class shares by `objective.class_sizes`: the client's own, or the estimate of prior.source. In training a rare
-/// class has to be that much larger; in a prediction nothing is added. A class of no samples counts as one.
+/// π the class shares by `objective.class_sizes`: the client's own, or the estimate of prior.source. The term is added
+/// in training only. A class of no samples counts as one.
 #include "entries.h"
 
 namespace fedgrab {

@@ -5,7 +5,7 @@
 
 namespace fedgrab {
 
-/// The head of losses that speak of cosines.
+/// The head of losses that are defined on cosines.
 inline Head cosine_head(double scale) { return {.kind = HeadKind::cosine, .bias = false, .scale = scale}; }
 
 /// A number per class that a client keeps, 0 at first. In double: it grows with every step.

@@ -1,6 +1,6 @@
 /// EQL v2 (Tan et al. 2021, Eq. 5 to 7): binary cross-entropy per class, its positive part weighted by 1 + α(1 − f(r)),
 /// its negative part by f(r) = σ(γ(r − μ)), with r_j the ratio of the weighted positive to the weighted negative
-/// gradient that class j has collected. The weights of a step come from before it. No counts are used.
+/// gradient that class j has accumulated. The weights of a step follow from the state before it. No counts are used.
 #include "entries.h"
 
 namespace fedgrab {
@@ -16,7 +16,7 @@ struct EqlV2Params {
   }
 };
 
-constexpr double ratio_at_start = 100;  // while nothing is collected: positives weigh 1, negatives 1
+constexpr double ratio_at_start = 100;  // before anything is accumulated; gives both weights 1
 
 class EqlV2 : public Objective {
  public:

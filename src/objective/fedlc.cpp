@@ -1,5 +1,5 @@
-/// FedLC (Zhang et al. 2022, Eq. 9): cross-entropy of z_j − τ n_j^(−1/4), with n the client's own class counts: its
-/// rare classes have to win by a margin. A class that the client lacks counts as one sample.
+/// FedLC (Zhang et al. 2022, Eq. 9): cross-entropy of z_j − τ n_j^(−1/4), with n the client's own class counts: rare
+/// classes have larger margins. A class that the client lacks counts as one sample.
 #include "entries.h"
 
 namespace fedgrab {

@@ -1,5 +1,5 @@
-/// Focal loss (Lin et al. 2017): L = −(1 − p)^γ log p with p the softmax's probability of the label, so that samples it
-/// is sure of count less. dL/dz_j = (γ(1 − p)^(γ−1) p log p − (1 − p)^γ)(1[j = y] − p_j).
+/// Focal loss (Lin et al. 2017): L = −(1 − p)^γ log p with p the softmax's probability of the label, so that
+/// confidently classified samples have less weight. dL/dz_j = (γ(1 − p)^(γ−1) p log p − (1 − p)^γ)(1[j = y] − p_j).
 #include "entries.h"
 
 namespace fedgrab {

@@ -1,6 +1,6 @@
 /// LDAM (Cao et al. 2019, Eq. 13): cross-entropy of s(cos_j − 1[j = y] m_j) with margins m_j = C n_j^(−1/4), the
-/// largest of them `max_margin`: the rarer the class, the further it must win. Needs a cosine head; a class that the
-/// client lacks counts as one sample.
+/// largest of them `max_margin`: rarer classes have larger margins. Needs a cosine head; a class that the client lacks
+/// counts as one sample.
 #include "entries.h"
 
 namespace fedgrab {

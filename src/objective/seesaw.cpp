@@ -1,7 +1,7 @@
 /// Seesaw loss (Wang et al. 2021, Eq. 2 to 6): cross-entropy of z_j + log(M_yj C_yj) for j ≠ y. Mitigation M = min(1,
-/// N_j/N_y)^p spares rare classes j the punishment from samples of commoner ones; compensation C = max(1, p_j/p_y)^q
-/// brings it back where the sample really is mistaken. N are the samples the client has met so far, this batch
-/// included.
+/// N_j/N_y)^p reduces the gradient on rare classes j from samples of more common ones; compensation C = max(1,
+/// p_j/p_y)^q increases it again for misclassified samples. N are the samples that the client has seen so far, this
+/// batch included.
 #include <cmath>
 
 #include "entries.h"

@@ -56,7 +56,7 @@ void OrderFreeSum::add_on_device(const torch::Tensor& values, double weight, Dev
 
 torch::Tensor OrderFreeSum::value() const {
   const std::lock_guard lock(guard_);
-  if (device_total_.defined()) {  // piece by piece, since a full device has no room for it in double
+  if (device_total_.defined()) {  // piece by piece, since the device may lack memory for it in double
     constexpr int64_t piece = int64_t{1} << 22;
     auto values = torch::empty(device_total_.sizes(), torch::kFloat);
     for (int64_t first = 0; first < values.numel(); first += piece) {

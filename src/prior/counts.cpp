@@ -1,4 +1,4 @@
-/// The class counts of the federation: every client reveals its own once, so it is a choice the user has to make.
+/// The class counts of the federation: every client reveals its own once, so the user must select it.
 #include "entries.h"
 
 namespace fedgrab {

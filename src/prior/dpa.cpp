@@ -1,5 +1,6 @@
 /// DPA (paper, Sec. 3.2): the weight norms of a classifier of the global model. SGB re-weights the gradients of the
-/// classifier itself, so that an auxiliary head, trained by plain softmax on detached features, shows the prior better.
+/// classifier itself, so that an auxiliary head, trained by plain softmax on detached features, reflects the prior
+/// better.
 #include "entries.h"
 
 namespace fedgrab {

@@ -17,7 +17,8 @@ constexpr double wide = 640, narrow = 460, panel_height = 320, left = 64, right 
 constexpr double title_height = 34, legend_row = 22, letter = 6.6, margin = 12;
 constexpr double slant = 28 * 3.14159265358979 / 180;
 
-/// Okabe and Ito's colours without the yellow, which white swallows; after these seven lines are dashed, bars outlined.
+/// Okabe and Ito's colours without yellow, which is hard to see on white; after these seven lines are dashed, bars
+/// outlined.
 struct Look {
   const char* colour;
   const char* dash;
@@ -187,7 +188,7 @@ class PanelPicture {
     const double base = y_.low < 0 && y_.high > 0 ? py(0) : top + plot_height();
     text += fmt::format("<path d=\"M{:.1f} {:.1f}v{:.1f}M{:.1f} {:.1f}h{:.1f}\" stroke=\"#777\" fill=\"none\"/>\n",
                         left_, top, plot_height(), left_, base, plot_width());
-    if (!bars_)  // the names of categories speak for themselves
+    if (!bars_)  // the names of categories need no axis title
       text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
                           left_ + plot_width() / 2, panel_height - 6, escape_svg(panel_.x_label));
     return text + fmt::format("<text transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",

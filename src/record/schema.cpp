@@ -140,7 +140,7 @@ RoundRecord round_from_json(const Json& json) {
   r.bytes_up = integer_or_zero(json, "bytes_up");
   r.bytes_down = integer_or_zero(json, "bytes_down");
   if (json.contains("delta")) r.diagnostics["delta"] = {json["delta"].at("mean"), json["delta"].at("std")};
-  if (json.contains("beta")) {  // the deviations are ours; the contract asks for the means alone
+  if (json.contains("beta")) {  // the deviations are an addition; the contract has the means alone
     const Json& beta = json["beta"];
     r.diagnostics["beta_pos"] = {beta.at("pos"), beta.value("pos_std", std::vector<double>{})};
     r.diagnostics["beta_neg"] = {beta.at("neg"), beta.value("neg_std", std::vector<double>{})};

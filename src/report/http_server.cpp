@@ -30,7 +30,7 @@ int listen_at(const addrinfo& address) {
   if (listener < 0) return -1;
   const int yes = 1, seconds = 5;
   ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  // The kernel keeps connections that say nothing.
+  // The kernel holds back connections that have sent nothing.
   ::setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
   if (::bind(listener, address.ai_addr, address.ai_addrlen) == 0 && ::listen(listener, SOMAXCONN) == 0) return listener;
   ::close(listener);
@@ -104,7 +104,7 @@ void HttpServer::wait() {
   ::poll(all.data(), all.size(), waiting ? look_up_soon : look_up);
 }
 
-/// Each is read at once, so that a flood does not push out who has said what it wants.
+/// Each is read at once, so that a flood does not displace connections that have sent a request.
 void HttpServer::accept_all(const Handler& handler) {
   for (size_t accepted = 0; accepted < limits_.connections; ++accepted) {
     const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -119,7 +119,7 @@ void HttpServer::accept_all(const Handler& handler) {
   }
 }
 
-/// Of those that have not said what they want, where there is one.
+/// Preferably one that has not sent its request.
 void HttpServer::drop_oldest() {
   auto oldest = std::find_if(connections_.begin(), connections_.end(),
                              [](const Connection& connection) { return connection.state == State::reading; });

@@ -1,5 +1,5 @@
-/// A server that nobody can keep busy: one thread, and bounds on what a connection may take of memory and of time.
-/// When there are too many connections, the oldest makes way for the newest. cpp-httplib has neither bound.
+/// An HTTP server with one thread and bounds on the memory and time of a connection. When there are too many
+/// connections, the oldest is closed. cpp-httplib has neither bound.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct HttpLimits {
 
 class HttpServer {
  public:
-  /// Nothing: the answer is not ready, ask again.
+  /// Nothing: the answer is not ready; call again.
   using Handler = std::function<std::optional<HttpAnswer>(const HttpRequest&)>;
 
   /// Listens. Port 0 is any free one. Throws an Error where it cannot.

@@ -60,7 +60,7 @@ void LiveReport::look(const std::stop_token& ended) {
   }
 }
 
-/// Whatever is wrong with the runs, the server goes on.
+/// The server continues whatever is wrong with the runs.
 std::shared_ptr<const LiveReport::Snapshot> LiveReport::refreshed_or_excuse(
     const std::shared_ptr<const Snapshot>& before) {
   try {

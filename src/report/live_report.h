@@ -1,4 +1,4 @@
-/// The data of the page while runs train, for many readers at once. A thread of its own looks at the disk, when asked.
+/// The data of the page while runs train, for many readers at once. A separate thread reads the disk on request.
 #pragma once
 
 #include <chrono>

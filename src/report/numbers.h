@@ -1,4 +1,4 @@
-/// Numbers that a curve is drawn of, picked from the record of a round.
+/// Numbers that a curve is drawn from, picked from the record of a round.
 #pragma once
 
 #include <functional>

@@ -16,12 +16,12 @@ std::filesystem::path own_program();
 class ChildProcess {
  public:
   /// Its standard output is dropped, its standard error goes to the file `log`. When this process ends, however that
-  /// happens, the child is asked to end too (SIGTERM).
+  /// happens, the child receives SIGTERM.
   ChildProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                const std::filesystem::path& log);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
-  /// Asks it to end and waits until it has.
+  /// Sends SIGTERM and waits until it has ended.
   ~ChildProcess();
 
   /// SIGTERM.

@@ -97,7 +97,7 @@ class Config {
   void set_text(std::string_view key, std::string_view text);
   /// `key=value`.
   void set_assignment(std::string_view assignment);
-  /// Tables [sweep] and [reproduce] are passed over.
+  /// Tables [sweep] and [reproduce] are ignored.
   void load_toml(const std::filesystem::path& path);
   void load_toml_text(std::string_view text, const std::string& name);
   /// The values of a TOML text without setting them: typed where the schema knows the key, as texts where it does not.

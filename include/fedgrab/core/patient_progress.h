@@ -1,4 +1,4 @@
-/// Progress of work on many threads, silent unless it takes longer than a breath.
+/// Progress of work on many threads, shown only if the work takes more than a moment.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-/// Progress on anything that takes longer than a breath: one redrawn line on a terminal, plain lines otherwise.
-/// Everything goes to stderr, so that stdout stays for results.
+/// Progress of work that takes more than a moment: one redrawn line on a terminal, plain lines otherwise. Everything
+/// goes to stderr, so that stdout stays for results.
 #pragma once
 
 #include <chrono>

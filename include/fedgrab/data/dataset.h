@@ -61,10 +61,10 @@ struct Dataset {
   std::vector<std::string> class_names;
   Normalisation normalisation;
   Augmentation augmentation;
-  /// Who holds each training sample, where the set says so.
+  /// The owner of each training sample, if the data set states it.
   std::vector<int32_t> clients;
-  /// What each training sample belongs to, a patient say: samples of one group stay on one side of every split and with
-  /// one client. Empty where the set does not say.
+  /// The group of each training sample, such as a patient: samples of one group stay on one side of every split and
+  /// with one client. Empty where the set does not say.
   std::vector<int32_t> groups;
   /// Files that were left out because they could not be read.
   std::vector<std::string> skipped;

@@ -27,7 +27,7 @@ struct Levels {
 };
 
 /// By content, not by name. 16-bit is reduced to 8, by `levels` where given. Transparency is laid on black, palettes
-/// are expanded, and the orientation tag of a camera is obeyed. Throws Error(Fault::data) naming the file when it is
+/// are expanded, and the orientation tag of a camera is applied. Throws Error(Fault::data) naming the file when it is
 /// not a readable image. With `enough`, a JPEG is decoded at a half, a quarter or an eighth of its size where its
 /// shorter side keeps that many pixels, which takes a fraction of the time.
 Image read_image(const std::filesystem::path& path, int64_t enough = 0, std::optional<Levels> levels = {});

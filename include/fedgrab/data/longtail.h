@@ -45,7 +45,7 @@ struct LongTailParams {
 std::vector<int64_t> long_tail_counts(const LongTailParams& params, int64_t n, int64_t classes);
 
 /// Indices of the chosen training samples, ascending. `balanced` resolves kind auto. Throws Error(Fault::data) when a
-/// class has fewer images than its profile asks for.
+/// class has fewer images than its profile needs.
 std::vector<int64_t> sample_long_tail(const LongTailParams& params, std::span<const int32_t> labels, int64_t classes,
                                       bool balanced, uint64_t seed);
 

@@ -1,4 +1,4 @@
-/// Who holds which training sample.
+/// Which client has which training sample.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ using Partition = std::vector<std::vector<int64_t>>;
 /// For each class a symmetric Dirichlet(alpha) over the clients, then a multinomial draw. A draw that leaves a client
 /// without any sample is repeated; after 1,000 draws, or one so sparse that repeating is hopeless, each empty client
 /// takes a sample from the largest. Where clients draw their samples, kind dirichlet draws the class shares of a client
-/// around those of all data (Hsu et al. 2019), and a client has no sample twice. `users` is who holds each sample, for
-/// kind user. With `groups`, one for each sample, all samples of a group go to one client: kind iid gives the next
+/// around those of all data (Hsu et al. 2019), and a client has no sample twice. `users` is the owner of each sample,
+/// for kind user. With `groups`, one for each sample, all samples of a group go to one client: kind iid gives the next
 /// group of a random order to the smallest client, kind dirichlet draws the client of a group by the class of a random
 /// one of its samples. Throws Error(Fault::data) when there are fewer samples or groups than clients, or a file does
 /// not give each of the samples to one client, or a file or `users` give one group to two.

@@ -1,6 +1,6 @@
-/// What clients keep for themselves from round to round (balancer state, control variates, private heads). A client
-/// that never trained takes no room. Up to `memory` bytes are held in RAM; what goes beyond lies in `folder`, a file
-/// per client, so that ten thousand clients with a model each need a disk and not the RAM.
+/// Persistent state of the clients (balancer state, control variates, private heads). A client that has not trained
+/// uses no memory. Up to `memory` bytes are kept in RAM; the state of further clients is stored in `folder`, one file
+/// per client.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class ClientStore {
 
   /// A copy to train on, as of the last commit().
   TensorMap read(int64_t client) const;
-  /// Takes effect with commit(): an interrupted round must leave no trace. Both are safe from several threads.
+  /// Takes effect with commit(): an interrupted round must change nothing. Both are safe from several threads.
   void write(int64_t client, TensorMap memory);
   void commit();
   void discard();
@@ -34,10 +34,10 @@ class ClientStore {
   /// own (none is made where there is nothing to link).
   TensorMap in_memory() const;
   void link_files(const std::filesystem::path& folder) const;
-  /// The reverse of both. Passes over tensors of other names. Throws Error(Fault::checkpoint) with `source` as the file
-  /// at fault.
+  /// The reverse of both. Ignores tensors of other names. Throws Error(Fault::checkpoint) with `source` as the file at
+  /// fault.
   void restore(const TensorMap& tensors, const std::filesystem::path& folder, const std::string& source);
-  /// Forgets the others.
+  /// Removes the state of all others.
   void keep_only(const std::function<bool(int64_t client)>& wanted);
   /// What another store gave by in_memory() and link_files(), over what is here of the same clients.
   void merge(const TensorMap& tensors, const std::filesystem::path& folder);

@@ -1,4 +1,4 @@
-/// Trains a cohort of clients for one round and evaluates a model. Knows of a method what a Composition says.
+/// Trains a cohort of clients for one round and evaluates a model. A Composition describes the method.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace fedgrab {
 
-/// What every engine works on; outlives it.
+/// The data of an engine; must outlive it.
 struct Federation {
   const Dataset& data;
   const Partition& partition;
@@ -32,7 +32,7 @@ struct ClientReport {
   double loss = 0;  // mean over its samples
   int64_t bytes_up = 0, bytes_down = 0;
   Diagnostics diagnostics;
-  std::vector<double> accuracy;  // by class, after local training, where asked for
+  std::vector<double> accuracy;  // by class, after local training, if requested
 };
 
 struct RoundTask {
@@ -42,13 +42,13 @@ struct RoundTask {
   bool evaluate_clients = false;
 };
 
-constexpr int64_t evaluation_batch = 250;  // of the CPU, and the grain in which ranks share an evaluation
+constexpr int64_t evaluation_batch = 250;  // of the CPU, and the unit in which ranks divide an evaluation
 
 struct Predictions {
   std::vector<int32_t> classes;  // the largest logit of each sample
   /// Softmax cross-entropy. On the CPU a sum of multiples of 2^-32, which a double adds exactly, in any order.
   double loss_sum = 0;
-  torch::Tensor logits;  // [samples, classes] on the CPU, where asked for
+  torch::Tensor logits;  // [samples, classes] on the CPU, if requested
 
   double loss() const { return loss_sum / static_cast<double>(std::max<size_t>(classes.size(), 1)); }
 };
@@ -58,7 +58,7 @@ class Engine {
   virtual ~Engine() = default;
 
   /// Adds the payloads of each finished client to `sums`; reports come in the order of task.clients. Client states are
-  /// written to `store` for the caller to commit. Throws Interrupted when asked to stop.
+  /// written to `store` for the caller to commit. Throws Interrupted when interrupted.
   virtual std::vector<ClientReport> train(const RoundTask& task, Sums& sums, ClientStore& store) = 0;
   Predictions predict(const State& state, const Split& split, bool logits = false) {
     return predict_part(state, split, 0, split.count(), logits);
@@ -76,7 +76,7 @@ class Engine {
 /// with its rank, so that its state never moves.
 std::vector<int> owners_of(const Partition& partition, int ranks);
 
-/// Whether make_engine() will take the GPU. Throws a usage Error where one is asked for and there is none.
+/// Whether make_engine() will take the GPU. Throws a usage Error if a GPU is requested and there is none.
 bool on_cuda(const EngineParams& params);
 std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation);
 /// The same, with the clients distributed over ranks; `ranks` outlives it.

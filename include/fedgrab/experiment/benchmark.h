@@ -1,4 +1,4 @@
-/// How fast this machine trains, with LibTorch's own eager loop beside it in the same process.
+/// How fast this machine trains, in comparison with LibTorch's eager mode in the same process.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace fedgrab {
 
-/// Settings by name, for `fedgrab bench --workload NAME`. Images are the built-in ones: speed does not look at them.
+/// Settings by name, for `fedgrab bench --workload NAME`. Images are the built-in ones: speed does not depend on them.
 struct BenchWorkload {
   std::string name, summary;
   Assignments settings;
@@ -26,7 +26,7 @@ struct EngineSpeed {
   double rounds_per_second = 0;  // of the configured federation, by its number of steps
 };
 
-/// What a device could do at best, measured here and now.
+/// Measured limits of a device.
 struct DeviceFloors {
   double tera_flops = 0;        // of a large bf16 matrix product
   double bytes_per_second = 0;  // of a large copy, read and written
@@ -44,7 +44,7 @@ struct BenchReport {
   double eager_step_ms = 0;         // torch::nn and torch::optim on a ready batch, on the same device
   double overhead = 0;              // step over eager step, minus 1
   double balancer_us = 0;           // cpu: one SGB step at batch 32 and 1,000 classes
-  double resnet18_step_ms = 0;      // at batch 32, eager; only where asked for
+  double resnet18_step_ms = 0;      // at batch 32, eager; only if requested
   double tera_flops = 0;            // multiplications and additions of forward and backward pass, per second, in 10¹²
   DeviceFloors floors;              // cuda
   std::map<std::string, double> phase_seconds;  // cuda: of a round

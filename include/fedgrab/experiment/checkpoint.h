@@ -1,5 +1,5 @@
-/// A run at the end of a round, as one safetensors file: the model under its own names, what server and clients keep
-/// beside it, and a description that makes the file usable on its own.
+/// A run at the end of a round, as one safetensors file: the model under its own names, the state of the server and of
+/// the clients, and a description that makes the file usable on its own.
 #pragma once
 
 #include <filesystem>
@@ -39,7 +39,7 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
 /// Error(Fault::checkpoint) naming the file.
 ModelCard load_checkpoint(const std::filesystem::path& path, Checkpoint& checkpoint, ClientStore& clients);
 
-/// Throws a usage Error where the run would go on with other settings than the checkpoint was trained with. Rounds
+/// Throws a usage Error if the run would continue with other settings than the checkpoint was trained with. Rounds
 /// (unless the schedule depends on them), places of files, engine.*, record.* and checkpoint.* may differ.
 void check_resumed_settings(const Config& config, const ModelCard& card, const std::filesystem::path& checkpoint);
 

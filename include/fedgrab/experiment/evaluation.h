@@ -1,4 +1,4 @@
-/// From predictions to the numbers people compare.
+/// From predictions to accuracies and measures.
 #pragma once
 
 #include <cstdint>

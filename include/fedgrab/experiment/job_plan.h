@@ -1,4 +1,4 @@
-/// What is left of a list of runs, and how long it will take on this machine.
+/// The remaining runs of a list, and how long they will take on this machine.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct JobPlan {
 };
 
 /// Times come from the rounds that a run has recorded, else from the other runs of the list, else from a few steps
-/// timed now. A recorded run counts only where it was made with the settings asked for. `asked`: the runs whose time
-/// is wanted; empty: all of them.
+/// timed now. A recorded run counts only where it was made with the requested settings. `asked`: the runs whose time is
+/// wanted; empty: all of them.
 JobPlan plan_jobs(const std::vector<Job>& jobs, const std::vector<bool>& asked = {});
 
 }  // namespace fedgrab

@@ -1,4 +1,4 @@
-/// Many runs, a few at a time. What is finished is never run again, and what was cut short goes on.
+/// Many runs, a few at a time. Finished runs are not repeated, and interrupted runs continue.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Job {
 };
 
 struct JobOptions {
-  /// Runs at once, each a process of `program` that gets its share of the engine's workers. Killed or interrupted, all
-  /// or one of them, the same call goes on. Without a program: one after the other in this process.
+  /// Runs at once, each a process of `program` that gets its share of the engine's workers. After an interruption of
+  /// any of them, the same call continues. Without a program: one after the other in this process.
   int64_t at_once = 1;
   std::filesystem::path program;
   bool quiet = false;

@@ -1,4 +1,4 @@
-/// The least a classifier must beat: the accuracy of naming the largest class of the test set for every image.
+/// The majority baseline: the accuracy of predicting the largest class of the test set for every image.
 #pragma once
 
 #include <string>

@@ -11,11 +11,11 @@
 
 namespace fedgrab {
 
-/// What a model file says about itself, so that evaluation, prediction and export need nothing else.
+/// The description in a model file, so that evaluation, prediction and export need nothing else.
 struct ModelCard {
   std::string architecture;
   ImageShape input;
-  Head head;  // the classifying one, as far as it changes the answer
+  Head head;  // the classifier, with all that changes predictions
   std::vector<std::string> class_names;
   Normalisation normalisation;
   int64_t round = 0;
@@ -24,7 +24,7 @@ struct ModelCard {
   std::string config;  // TOML of the run, without engine.* and local paths
 };
 
-/// As JSON, the form in which it stands in the file.
+/// As JSON, as stored in the file.
 std::string to_text(const ModelCard& card);
 /// Throws Error(Fault::checkpoint) naming `file` where the text is no description, or contradicts itself.
 ModelCard card_from_text(const std::string& text, const std::string& file);

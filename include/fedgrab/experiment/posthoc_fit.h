@@ -6,7 +6,7 @@
 
 namespace fedgrab {
 
-/// Throws a usage Error where the parts ask for a validation split and there is none.
+/// Throws a usage Error if the parts need a validation split and there is none.
 void require_fit_images(const Composition& method, const Preparation& prepared);
 
 /// Fits what the post-hoc classifier and the temperature need; changes the server's state.

@@ -14,12 +14,12 @@ namespace fedgrab {
 struct Preparation {
   Dataset data;
   std::vector<int64_t> samples;  // training samples after the tail is cut and validation is held out
-  Split validation;              // empty unless asked for
+  Split validation;              // empty unless configured
   std::vector<int64_t> counts;   // training samples per class
   Groups groups;
 };
 
-/// `federation`: the names of all its classes, where this place may lack some; its labels become theirs.
+/// `federation`: the names of all its classes, where this client may lack some; its labels become theirs.
 Preparation prepare(const Settings& settings, const std::vector<std::string>& federation = {});
 
 /// The samples named, copied.

@@ -1,6 +1,6 @@
 /// A table or figure of the paper: a sweep and a way to show it. Each is a file of configs/reproduce/, built into the
-/// program: the grid under [sweep], what is made of it under [reproduce], and beside it, as NAME.csv, the numbers that
-/// the paper prints.
+/// program: the grid under [sweep], the presentation under [reproduce]; NAME.csv in the same folder has the numbers of
+/// the paper.
 #pragma once
 
 #include <cstdint>

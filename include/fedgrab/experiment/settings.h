@@ -157,10 +157,10 @@ Config resolve_config(const std::optional<std::filesystem::path>& file, const As
 /// Whether version 0.1 wrote this configuration of a run: it has every key of every method.
 bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values);
 
-/// For the record of a run: whoever reads it may stand in another folder.
+/// For the record of a run: its reader may have another working directory.
 Config with_absolute_paths(Config config);
 
-/// The configuration of an interrupted run with what a file and flags ask for now. Only parameters that leave the
+/// The configuration of an interrupted run with the changes by a file and flags. Only parameters that leave the
 /// finished rounds true may differ (rounds, engine, record, checkpoint); any other throws a usage Error.
 Config resumed_config(const std::filesystem::path& saved, const std::optional<std::filesystem::path>& file,
                       const Assignments& flags);

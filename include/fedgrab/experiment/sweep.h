@@ -71,8 +71,8 @@ struct SweepResult {
 Table sweep_preview(const SweepOptions& options);
 
 /// Runs what is missing and writes table.md and table.csv after every cell. What is wrong with a configuration or with
-/// data shows before anything is trained. A cell that fails is reported, and the others go on. Throws Interrupted like
-/// a single run.
+/// data shows before anything is trained. A cell that fails is reported, and the others continue. Throws Interrupted
+/// like a single run.
 SweepResult run_sweep(const SweepOptions& options);
 
 }  // namespace fedgrab

@@ -1,4 +1,4 @@
-/// From client updates to the target of the round: the model that the server optimiser moves towards.
+/// From client updates to the target of the round: the model that the server optimiser steps towards.
 #pragma once
 
 #include "fedgrab/core/registry.h"
@@ -8,7 +8,7 @@ namespace fedgrab {
 
 class Aggregator : public Part {
  public:
-  /// The client's model, or what stands for it in the sum.
+  /// The payload of the client's model.
   virtual Payload update(const ClientContext& client, const LocalResult& result) const;
   /// A new model; what is frozen or personal is the global model's.
   virtual State target(const RoundContext& round, const Sums& sums) const;

@@ -1,4 +1,4 @@
-/// What a client does beside minimising its own loss: terms of the local gradient, and what it sends beside its model.
+/// Changes of local training: terms of the local gradient, and payloads in addition to the model.
 #pragma once
 
 #include "fedgrab/core/registry.h"
@@ -6,7 +6,7 @@
 
 namespace fedgrab {
 
-/// Its server_step() comes before the server optimiser and may move the target of the round.
+/// Its server_step() runs before the server optimiser and may change the target of the round.
 class ClientAlgorithm : public Part {};
 
 const std::vector<Choice<ClientAlgorithm>>& client_algorithms();

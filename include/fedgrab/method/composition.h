@@ -1,4 +1,4 @@
-/// A federated method as a composition of parts, and what engines and the round loop ask of it.
+/// A federated method as a composition of parts, with the interface for engines and the round loop.
 #pragma once
 
 #include <memory>
@@ -55,7 +55,7 @@ class Composition {
   State uncalibrated(const State& global, const TensorMap& server) const;
   /// What was fitted, for the record.
   PosthocNumbers posthoc_numbers(const TensorMap& server) const;
-  /// The model that is evaluated and exported; training goes on from `global` itself.
+  /// The model that is evaluated and exported; training continues from `global`.
   State deploy(const State& global, const TensorMap& server) const;
   /// Probability of exemption by the gate of SGB, else the scaled prior; undefined: none. For the record.
   torch::Tensor recorded_prior(const RoundContext& round) const;
@@ -73,7 +73,7 @@ class Composition {
 
   /// Bytes the server sends to a client in a round.
   int64_t bytes_down(const Model& model) const;
-  /// Whether a round of averaged weights, as any Flower strategy makes it, is all that travels.
+  /// Whether clients send nothing but weights to be averaged, as with a Flower strategy.
   bool weights_only() const { return !needs_.payloads && !needs_.global_counts && needs_.broadcast_bytes == 0; }
 
  private:

@@ -10,7 +10,7 @@ namespace fedgrab {
 class ServerOptimizer {
  public:
   virtual ~ServerOptimizer() = default;
-  /// The move of one range of the flat state towards `delta` = target − global; keeps its state under `range`.
+  /// The step of one range of the flat state towards `delta` = target − global; keeps its state under `range`.
   virtual torch::Tensor step(const torch::Tensor& delta, const std::string& range, TensorMap& server) const = 0;
 };
 

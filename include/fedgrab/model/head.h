@@ -1,4 +1,4 @@
-/// What a head makes of features.
+/// Forward pass of a head.
 #pragma once
 
 #include <torch/torch.h>

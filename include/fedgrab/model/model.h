@@ -11,7 +11,7 @@
 
 namespace fedgrab {
 
-/// What becomes of a parameter in a round: averaged by the server, kept by its client, or never changed.
+/// How a round changes a parameter: averaged by the server, kept by its client, or never changed.
 enum class Role { shared, personal, frozen };
 
 enum class HeadKind { linear, cosine };
@@ -27,11 +27,11 @@ struct Head {
   bool bias = true;
   /// Multiplies the logits: a cosine lies in [−1, 1].
   double scale = 1;
-  /// Features pass a linear layer of the head's own, and the scores a learned factor (FedETF).
+  /// A linear layer before the classifier, and a learned factor on the logits (FedETF).
   bool projected = false;
-  /// Of deployed models, one per class: added to the logits, where there is no bias to add it to.
+  /// Deployed models: offset of the logit of each class, for heads without a bias.
   std::vector<float> offset{};
-  /// Of models that version 0.1 deployed, one per class: added to the standardised logits.
+  /// Models deployed by version 0.1: offset of the standardised logit of each class.
   std::vector<float> shift{};
 };
 
@@ -49,7 +49,7 @@ struct ParameterInfo {
   bool trained() const { return !buffer() && role != Role::frozen; }
 };
 
-/// A stretch of the flat buffer.
+/// A contiguous range of the flat buffer.
 struct Range {
   int64_t offset = 0, size = 0;
 };
@@ -58,7 +58,7 @@ struct Model {
   Architecture architecture;
   std::vector<Head> heads;  // the first one classifies
   int64_t classes = 0;
-  /// What an optimiser moves comes first, buffers last, so that ranges are few.
+  /// Optimised parameters come first and buffers last, so that there are few ranges.
   std::vector<ParameterInfo> parameters;
   int64_t size = 0;  // floats in the flat buffer
 

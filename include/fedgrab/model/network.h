@@ -39,13 +39,12 @@ class Network {
   }
 
   /// Batch statistics and a graph for backward(). A BatchNorm left with one value per channel uses its running
-  /// statistics, and leaves them alone.
-  /// `dropout`: where the numbers of this step's dropout come from.
+  /// statistics and does not update them. `dropout`: random numbers of this step's dropout.
   NetworkOutput forward_training(const torch::Tensor& images, const std::optional<Random>& dropout = {});
   /// Running statistics, no graph.
   NetworkOutput forward(const torch::Tensor& images);
 
-  /// `logit_gradients` as the heads; an undefined one sends nothing back. `feature_gradient` may be undefined.
+  /// `logit_gradients` as the heads; an undefined one contributes nothing. `feature_gradient` may be undefined.
   void backward(const NetworkOutput& output, const std::vector<torch::Tensor>& logit_gradients,
                 const torch::Tensor& feature_gradient = {});
 

@@ -1,4 +1,4 @@
-/// A model as an ONNX file: what ONNX Runtime, and through it most programs and devices, run without this library.
+/// A model as an ONNX file: ONNX Runtime and other programs run it without this library.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 namespace fedgrab {
 
 /// The file takes "images" as floats 0..1, [batch, channels, height, width], with any batch, normalises them and gives
-/// the "logits" of the first head and their softmax, "probabilities". `metadata` travels along, by key. Operator set
-/// 17, checked by ONNX Runtime in the tests.
+/// the "logits" of the first head and their softmax, "probabilities". `metadata` is stored by key. Operator set 17,
+/// checked by ONNX Runtime in the tests.
 void save_onnx(const std::filesystem::path& path, const State& state, const Normalisation& normalisation,
                const std::map<std::string, std::string>& metadata);
 

@@ -21,8 +21,8 @@ void save_safetensors(const std::filesystem::path& path, const TensorFile& file)
 /// Adds a checksum of the tensors to the metadata (CRC-32 as zlib computes it), which load_safetensors() checks.
 void add_checksum(TensorFile& file);
 
-/// CPU tensors. Trusts nothing: whatever the format forbids throws Error(Fault::checkpoint) before memory is allocated
-/// for it.
+/// CPU tensors. The file is not trusted: a violation of the format throws Error(Fault::checkpoint) before memory is
+/// allocated.
 TensorFile load_safetensors(const std::filesystem::path& path);
 
 }  // namespace fedgrab

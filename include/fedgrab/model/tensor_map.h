@@ -1,4 +1,4 @@
-/// Tensors by name, in alphabetical order: the form in which a state travels.
+/// Tensors by name, in alphabetical order: the form in which state is stored and sent.
 #pragma once
 
 #include <torch/torch.h>

@@ -19,7 +19,7 @@
 namespace fedgrab {
 
 /// State of the controllers, five numbers per class: [.., classes] each. In double: G⁺ and G⁻ grow with every step, and
-/// it is their small difference that steers.
+/// the controller uses their small difference.
 struct BalancerState {
   torch::Tensor positive, negative;  // G⁺, G⁻: accumulated magnitudes of re-weighted gradients
   torch::Tensor error, error_sum;    // e of the step before, Σe
@@ -86,7 +86,7 @@ class BalancedObjective : public Objective {
   std::optional<KernelForm> kernel_form() const override;
   /// "delta", "beta_pos", "beta_neg".
   Diagnostics diagnose(const TensorMap& client_state) const override;
-  /// The controllers in a client state, made when missing.
+  /// The controllers in a client state, created if missing.
   static BalancerState state_in(TensorMap& client_state, at::IntArrayRef shape, torch::Device device);
 
  protected:

@@ -27,9 +27,9 @@ struct LogitBatch {
   torch::Tensor share;    // [.., batch] or [.., 1], weight of `labels`; `other_labels` have the rest
   torch::Tensor mask;     // [.., batch], 1 where there is a sample; undefined: everywhere
   torch::Tensor weights;  // [.., batch], importance of each sample; undefined: 1
-  torch::Tensor counts;   // [.., classes], sizes of the classes: the client's own, or what stands in for them
+  torch::Tensor counts;   // [.., classes], sizes of the classes: the client's own, or an estimate
   torch::Tensor prior;    // [.., classes], in [0, 1]; undefined: none
-  /// Uniform numbers on [0, 1) for this step and purpose, drawn only when asked for.
+  /// Uniform numbers on [0, 1) for this step and purpose, drawn only when needed.
   std::vector<Random> randoms;  // one per slot
   torch::Tensor uniforms;       // [.., n or more], drawn already on the logits' device; undefined: from randoms
 };
@@ -70,7 +70,7 @@ class Objective {
   bool mixes() const { return one_label_reason().empty(); }
   /// The head it is made for.
   virtual Head head() const { return {}; }
-  /// Uniform numbers it asks for in a step.
+  /// Uniform numbers that it needs in a step.
   virtual int64_t uniforms(int64_t /*batch*/, int64_t /*classes*/) const { return 0; }
   /// Numbers for the record, read from the client state after local training.
   virtual Diagnostics diagnose(const TensorMap& /*client_state*/) const { return {}; }

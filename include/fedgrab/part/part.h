@@ -1,7 +1,7 @@
 /// A run is a composition of independent parts: loss, class prior, classifier head, client algorithm, aggregator,
-/// server optimiser, post-hoc classifier. This file has the contexts they see and the hooks they share. Hooks are
-/// optional and const: all state is in the client's and the server's TensorMap, so that checkpoints, MPI and Flower
-/// carry it without knowing what it is.
+/// server optimiser, post-hoc classifier. This file has their contexts and the hooks they share. Hooks are optional and
+/// const: all state is in the client's and the server's TensorMap, so that checkpoints, MPI and Flower carry it without
+/// interpreting it.
 #pragma once
 
 #include <torch/torch.h>
@@ -18,7 +18,7 @@
 
 namespace fedgrab {
 
-/// One round as server and clients see it alike.
+/// The data of a round that both server and clients have.
 struct RoundContext {
   int64_t round = 0;  // from 1
   uint64_t seed = 0;
@@ -41,7 +41,7 @@ struct ClientContext {
   TensorMap& state;                 // persistent client state
 };
 
-/// What the model a client received makes of its images: running statistics, no augmentation.
+/// Features of a client's images under the model it received, with running statistics and without augmentation.
 struct LabelledFeatures {
   torch::Tensor features, labels;
 };
@@ -52,8 +52,8 @@ struct HeadLoss {
   torch::Tensor prior;  // [classes], probability of exemption for a loss with a gate; undefined: none
 };
 
-/// A loss on the features beside those of the heads (MOON). `references` are the features that other models give the
-/// same images, by their running statistics; `batch` has mask and labels. Features are [.., batch, features].
+/// A loss on the features, in addition to the losses of the heads (MOON). `references` are the features of the same
+/// images under other models, with running statistics; `batch` has mask and labels. Features are [.., batch, features].
 class FeatureLoss {
  public:
   virtual ~FeatureLoss() = default;
@@ -61,14 +61,14 @@ class FeatureLoss {
                                const LogitBatch& batch) const = 0;
 };
 
-/// The local problem of one client: what is trained on which loss. The gradient is g + proximal · (w − w_global) +
+/// The local objective of one client: the loss of each head. The gradient is g + proximal · (w − w_global) +
 /// correction; auxiliary heads are exempt from both terms.
 struct LocalProblem {
   std::vector<HeadLoss> heads;  // as in the model
   double proximal = 0;
   torch::Tensor correction;     // flat, as the state; undefined: none
   torch::Tensor class_weights;  // importance of a sample by its label; undefined: 1
-  torch::Tensor class_sizes;    // for losses that go by class sizes; undefined: the client's own counts
+  torch::Tensor class_sizes;    // for losses that use class sizes; undefined: the client's own counts
   const FeatureLoss* feature_loss = nullptr;
   std::vector<torch::Tensor> reference_models;  // flat states, for feature_loss
 };
@@ -92,7 +92,7 @@ struct Payload {
 /// Whether the model a client starts from differs from the global one.
 enum class OwnStart { never, first_round, always };
 
-/// What a part asks for; merged over all parts and checked before the first round.
+/// Requirements of a part; merged over all parts and checked before the first round.
 struct Needs {
   std::vector<Head> auxiliary;   // heads beside the classifier, trained on detached features by softmax
   int64_t broadcast_bytes = 0;   // of server state that each client receives in each round
@@ -103,7 +103,7 @@ struct Needs {
   bool linear_head = false;    // the classifier must be linear
   bool plain_head = false;     // it must read the features as they are, without a projection
   bool prior = false;          // an estimate of the class prior
-  bool payloads = false;       // more than the averaged model travels
+  bool payloads = false;       // clients send more than the averaged model
   bool moves_target = false;   // server_step() corrects the mean of the clients' models
   std::string hard_labels;     // why an image must have one label and not be mixed; empty: it may have two
 };
@@ -111,7 +111,7 @@ struct Needs {
 class Part {
  public:
   virtual ~Part() = default;
-  /// May throw a usage Error where the part does not suit the network or the number of classes; 0 classes: neither is
+  /// May throw a usage Error if the part does not support the network or the number of classes. 0 classes: neither is
   /// known yet.
   virtual Needs needs(const Architecture& /*architecture*/, int64_t /*classes*/) const { return {}; }
   virtual void initialise(State& /*global*/, uint64_t /*seed*/) const {}
@@ -123,24 +123,25 @@ class Part {
   virtual std::vector<Payload> after_training(const ClientContext& /*client*/, const LocalResult& /*result*/) const {
     return {};
   }
-  /// `model` is what the round has made of the global model so far, `server` the server's state.
+  /// `model` is the global model as changed by this round so far, `server` the state of the server.
   virtual void server_step(const RoundContext& /*round*/, const Sums& /*sums*/, State& /*model*/,
                            TensorMap& /*server*/) const {}
 };
 
-/// Of a head beside the classifier, which no optimiser of the server and no correction of a client may move.
+/// Whether it belongs to an auxiliary head. Server optimisers and corrections of clients do not change these.
 bool is_auxiliary(const Model& model, const ParameterInfo& parameter);
 /// Averaged by the server: everything that is neither frozen nor personal.
 std::vector<Range> shared_ranges(const Model& model);
 int64_t shared_bytes(const Model& model);
-/// What an optimiser moves and the server averages: the shared part without BatchNorm's statistics and without
+/// What an optimiser changes and the server averages: the shared part without BatchNorm's statistics and without
 /// auxiliary heads.
 std::vector<Range> optimised_ranges(const Model& model);
 int64_t optimised_bytes(const Model& model);
 /// BatchNorm's running statistics.
 std::vector<Range> statistics_ranges(const Model& model);
 
-/// Steps without momentum that go as far as `steps` with it: ‖a‖₁ = [τ − m(1 − m^τ)/(1 − m)]/(1 − m).
+/// Number of steps without momentum that cover the same distance as `steps` with it: ‖a‖₁ = [τ − m(1 − m^τ)/(1 − m)]/(1
+/// − m).
 double effective_steps(int64_t steps, double momentum);
 
 /// A flat tensor of the model's size in a state, zeros where there is none yet.

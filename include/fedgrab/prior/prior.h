@@ -18,7 +18,7 @@ torch::Tensor prior_from_weights(const torch::Tensor& weights, PriorScale scale,
 torch::Tensor scale_prior(const torch::Tensor& values, PriorScale scale, double span_min = 0.1);
 
 /// The probability of each class to be exempt where the index into `prior` advances only after an exemption, as it does
-/// in the published code: class j meets prior[i] when i of the classes before it were exempt.
+/// in the published code: class j is compared with prior[i] when i of the classes before it were exempt.
 torch::Tensor stalled_prior(const torch::Tensor& prior);
 
 struct PriorScore {

@@ -9,7 +9,7 @@
 namespace fedgrab {
 
 /// share sums to 1; span is linear onto [span_min, 1]; rank is a geometric profile from 1 to span_min in the order of
-/// the values: it trusts the order alone.
+/// the values: it uses the order only.
 enum class PriorScale { share, span, rank };
 template <>
 inline constexpr auto enum_names<PriorScale> = names("share", "span", "rank");

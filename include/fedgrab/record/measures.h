@@ -58,7 +58,7 @@ MeasureValues measures_of(const ModelOutputs& outputs, double specificity, int w
 MeasureReport measures_with_intervals(const ModelOutputs& outputs, double specificity, const BootstrapOptions& options);
 
 Json to_json(const MeasureValues& values);
-/// Unknown names are passed over.
+/// Unknown names are ignored.
 MeasureValues measures_from_json(const Json& json);
 Json to_json(const MeasureReport& report);
 

@@ -1,5 +1,5 @@
-/// Small figures as SVG: lines with bands, and bars. The colours are told apart by every kind of eye, and the white
-/// card under them reads on light and dark pages alike.
+/// Small figures as SVG: lines with bands, and bars. The colours can be distinguished with colour blindness, and the
+/// white background suits light and dark pages.
 #pragma once
 
 #include <map>

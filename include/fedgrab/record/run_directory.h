@@ -23,11 +23,11 @@ struct RunDirectory {
   std::filesystem::path best() const { return root / "best.safetensors"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
   std::filesystem::path checkpoint(int64_t round) const;
-  /// Beside a checkpoint: what its clients keep on disk.
+  /// Client states on disk that belong to a checkpoint.
   static std::filesystem::path clients_of(std::filesystem::path checkpoint) {
     return checkpoint.replace_extension(".clients");
   }
-  /// Where a rank leaves what its clients keep, for the first rank to put into a checkpoint.
+  /// Where a rank writes its client states, for the first rank to put into a checkpoint.
   std::filesystem::path of_rank(int rank) const { return root / ("rank-" + std::to_string(rank) + ".safetensors"); }
   void remove_checkpoint(int64_t round) const;
 

@@ -1,4 +1,4 @@
-/// What a run writes down: one record a round, one summary at the end. Plain values; the JSON form is a contract.
+/// What a run records: one record a round, one summary at the end. Plain values; the JSON form is a contract.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct PerClass {
   std::vector<double> mean, std;
 };
 
-/// What there is to learn and who holds how much of it: known before the first round.
+/// Classes, their sizes, and the class counts of the clients; known before the first round.
 struct Population {
   std::vector<std::string> class_names;
   std::vector<int64_t> class_counts;  // training samples
@@ -62,7 +62,7 @@ struct RoundRecord {
   int64_t clients = 0, steps = 0, samples = 0, bytes_up = 0, bytes_down = 0;
   std::map<std::string, PerClass> diagnostics;  // "delta", "beta_pos", "beta_neg"
   std::optional<PriorRecord> prior;
-  std::vector<std::vector<double>> client_accuracy;  // [client][class], where asked for
+  std::vector<std::vector<double>> client_accuracy;  // [client][class], if requested
   std::optional<double> personal;                    // the same by each client's own class shares, mean over clients
   std::optional<double> epsilon;                     // spent so far, where updates are clipped; infinite without noise
   double seconds = 0;
@@ -91,7 +91,7 @@ struct PrivacyRecord {
 
 Json to_json(const PrivacyRecord& record);
 
-/// What the accuracies of a run come down to.
+/// Summary of the accuracies of a run.
 struct Summary {
   int64_t rounds = 0;
   Accuracy last, mean_last_10;

@@ -1,4 +1,4 @@
-/// From the rounds of a run to what they come down to.
+/// From the rounds of a run to its summary.
 #pragma once
 
 #include <vector>

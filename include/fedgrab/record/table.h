@@ -1,4 +1,4 @@
-/// A small table of texts and its four outward forms. Cells hold plain text; each form escapes what it must.
+/// A small table of texts and its four output formats. Cells hold plain text; each form escapes what it must.
 #pragma once
 
 #include <string>

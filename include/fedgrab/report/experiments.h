@@ -1,5 +1,5 @@
-/// Runs that differ in nothing but the seed are one experiment. A seed that was run again is no further evidence: it
-/// begins another, "fedgrab (2)".
+/// Runs that differ in nothing but the seed are one experiment. A repeated seed is not independent, so it starts
+/// another experiment, "fedgrab (2)".
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ struct Experiment {
 };
 
 struct Experiments {
-  std::vector<std::string> keys;  // the method, then what else tells the experiments apart
+  std::vector<std::string> keys;  // the method, then other parameters that differ
   std::vector<Experiment> all;    // in order of appearance
 
   /// "fedgrab", or "fedgrab, train.lr 0.1" where the method alone does not say which.
@@ -26,8 +26,8 @@ std::string shown_value(const std::string& key, const std::string& value);
 
 Experiments experiments_of(std::span<const Run> runs);
 
-/// The runs whose numbers stand for the experiment: those that have ended, where none has those that were evaluated,
-/// and where none was all.
+/// The runs that represent the experiment: those that have ended, where none has those that were evaluated, and where
+/// none was all.
 std::vector<size_t> counted(std::span<const Run> runs, const Experiment& experiment);
 
 }  // namespace fedgrab

@@ -8,7 +8,7 @@
 
 namespace fedgrab {
 
-/// Without data it asks the server it came from. Throws an Error that says what was missing where it was not built in.
+/// Without data it requests them from its server. Throws an Error that says what was missing where it was not built in.
 std::string_view empty_page();
 
 /// The page with its data inside: one file that needs nothing else.

@@ -1,4 +1,4 @@
-/// What the page is given: the runs as JSON, curves thinned so that the page stays small. web/src/report.ts is its
+/// The data of the page: the runs as JSON, curves thinned so that the page stays small. web/src/report.ts is its
 /// schema.
 #pragma once
 

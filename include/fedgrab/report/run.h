@@ -1,4 +1,4 @@
-/// A run as it stands on the disk. Of one that trains, stopped or is older than this program: what there is.
+/// A run as read from disk. Runs in progress, interrupted runs and runs of older versions have what was recorded.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 /// Runs side by side as a table for a paper: those that differ in nothing but the seed are one row, mean ± std over
-/// those that have ended; "0 of 2" where none has, and the numbers are of those under way.
+/// those that have ended; "0 of 2" where none has, with numbers of those in progress.
 #pragma once
 
 #include <span>

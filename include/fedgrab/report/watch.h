@@ -14,8 +14,9 @@ struct WatchOptions {
   int port = 8080;  // 0: any free one
 };
 
-/// Serves until interrupted and then throws Interrupted; `ready` is told the address once it listens. It knows two
-/// paths, the page and its data, and no files. Throws an Error where it cannot listen, or was built without a server.
+/// Serves until interrupted and then throws Interrupted; `ready` is called with the address once it listens. It serves
+/// two paths, the page and its data, and no files. Throws an Error where it cannot listen, or was built without a
+/// server.
 void watch(const WatchOptions& options, const std::function<void(const std::string& address)>& ready);
 
 }  // namespace fedgrab

@@ -211,7 +211,7 @@ BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet
   work.train_round(*all);
   eager.step();
 
-  // Short turns one after the other: whatever else the machine does meets all three alike.
+  // Short measurements in turn, so that other load on the machine affects all three alike.
   Progress progress("bench", repetitions);
   std::vector<double> single, parallel, plain;
   for (int turn = 0; turn < repetitions; ++turn) {
@@ -237,7 +237,7 @@ BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet
   return report;
 }
 
-/// Whole rounds of the configured federation: its partial batches and its uneven clients are part of the matter.
+/// Whole rounds of the configured federation: with its partial batches and uneven clients.
 BenchReport benchmark_cuda(const Config& config, double seconds) {
   Workload work(config, 0);
   const auto engine = make_engine(work.run.settings.engine, *work.run.federation);

@@ -1,5 +1,5 @@
-/// The same network written the usual LibTorch way, with modules and torch::optim: the yardstick our engines are
-/// measured against, in the same process.
+/// The same network written the usual LibTorch way, with modules and torch::optim: the baseline of the benchmark, in
+/// the same process.
 #pragma once
 
 #include <torch/torch.h>

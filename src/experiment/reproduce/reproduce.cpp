@@ -20,8 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr double show_interval = 60;  // seconds
 
-/// A run is shown where it is finished and was run with the settings asked for now; its rounds may differ, and are
-/// said.
+/// A run is shown where it is finished and was run with the requested settings; its rounds may differ, and are said.
 void take_result(const Job& job, ShownCell& shown) {
   shown.summary.reset();
   if (!job.directory.finished() || !has_these_settings(job)) return;

@@ -89,7 +89,7 @@ std::vector<SweepCell> cells_of(const Reproduction& what, const std::vector<int6
       for (const int64_t seed : seeds) axis.values.push_back(fmt::format("{}", seed));
     }
   auto cells = cells_of(grids);
-  if (!what.paper.rows.empty())  // of another's runs, those it speaks of
+  if (!what.paper.rows.empty())  // of another reproduction's runs, those it names
     std::erase_if(cells, [&](const SweepCell& cell) {
       return std::none_of(what.paper.rows.begin(), what.paper.rows.end(),
                           [&](const auto& row) { return is_about(what.paper, row, cell); });

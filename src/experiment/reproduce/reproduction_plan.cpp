@@ -21,7 +21,7 @@ std::set<std::string> values_of(const std::vector<SweepCell>& cells, const std::
   return values;
 }
 
-/// What cells differ in is theirs; only the data may be another's, for a look at it without the paper's.
+/// Parameters of the grid cannot be changed, except the data set, for a trial without the paper's data.
 bool may_change(const std::vector<SweepCell>& cells, const std::string& key) {
   const auto values = values_of(cells, key);
   if (key.starts_with("data.") || values.empty()) return true;

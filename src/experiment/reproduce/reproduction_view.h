@@ -19,7 +19,7 @@ struct ShownCell {
   std::optional<Json> summary{};  // of a finished run with these very settings
 };
 
-/// Ours beside the paper's, a row per row of the paper, or per row that was asked for or run; the difference only where
+/// Ours beside the paper's, a row per row of the paper, or per row that was requested or run; the difference only where
 /// they are `comparable`.
 Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds, bool comparable,
                  bool without_others = false);

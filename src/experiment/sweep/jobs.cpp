@@ -26,7 +26,7 @@ constexpr int interrupted_code = 130;
 
 fs::path log_of(const Job& job) { return job.directory.root.string() + ".log"; }
 
-/// The run's own line, without what the program puts before it.
+/// The error line of the run, without the prefix of the program.
 std::string last_line(const fs::path& log) {
   std::string text = read_text(log);
   text.erase(text.find_last_not_of('\n') + 1);
@@ -96,7 +96,7 @@ void run_in_processes(const std::vector<Job>& jobs, const std::vector<bool>& don
                       const Ended& ended) {
   JobTable table(jobs, options);
   const auto told = [&](size_t job, const std::string& error) {
-    if (interrupted()) return;  // it has saved and goes on next time
+    if (interrupted()) return;  // it has saved, and continues next time
     table.ended(job, error);
     ended(job, error);
   };
@@ -142,7 +142,7 @@ void run_here(const std::vector<Job>& jobs, const std::vector<bool>& done, const
                         .label = fmt::format("[{}/{}] {} round", i + 1, jobs.size(), name)});
       }
     } catch (const Error& problem) {
-      if (problem.fault() == Fault::usage) throw;  // it would befall every job
+      if (problem.fault() == Fault::usage) throw;  // every job would fail
       error = problem.what();
     }
     ended(i, error);
@@ -154,7 +154,7 @@ void run_here(const std::vector<Job>& jobs, const std::vector<bool>& done, const
 void check_settings(const Job& job) {
   Config asked = job.config;
   const std::set<std::string> free{"train.rounds", "data.path"};  // the same data may lie elsewhere
-  for (const auto& parameter : asked.schema().all())              // a default is asked for, too
+  for (const auto& parameter : asked.schema().all())              // a default is requested, too
     if (!free.contains(parameter.key)) asked.set(parameter.key, asked.get(parameter.key));
   for (const auto& key : free) asked.reset(key);
   resumed_config(job.directory.config(), asked);
@@ -195,7 +195,7 @@ bool complete(const Job& job) {
 }
 
 void run_jobs(const std::vector<Job>& jobs, const JobOptions& options, const Ended& ended) {
-  std::vector<bool> done(jobs.size());  // all of them first: what does not fit shows before anything is trained
+  std::vector<bool> done(jobs.size());  // all of them first: errors are reported before anything is trained
   std::transform(jobs.begin(), jobs.end(), done.begin(), complete);
   options.program.empty() ? run_here(jobs, done, options, ended) : run_in_processes(jobs, done, options, ended);
 }

@@ -10,7 +10,7 @@ struct StepTime {
   double step = 0;   // seconds per client-step of FedAvg
   double image = 0;  // seconds per image to evaluate
 };
-/// Built-in images stand in for the data: speed does not look at them. Timed once per model, batch and device.
+/// Uses built-in images: speed does not depend on them. Timed once per model, batch and device.
 StepTime time_step(const Settings& settings);
 
 }  // namespace fedgrab

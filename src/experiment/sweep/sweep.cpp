@@ -195,7 +195,7 @@ Grid grid_of(const toml::table& sweep, MakeError fault) {
   return grid;
 }
 
-/// What decides whether the data can be used: its parameters, without the seed.
+/// The parameters that determine whether the data can be used, without the seed.
 std::string data_of(const Config& config) {
   std::string text;
   for (const auto& parameter : config.schema().all())
@@ -257,7 +257,7 @@ std::vector<SweepCell> cells_of(const std::vector<Grid>& grids) {
 std::vector<Job> jobs_of(const TomlText& file, const std::vector<SweepCell>& cells, const Assignments& flags,
                          const fs::path& out) {
   std::vector<Job> jobs;
-  for (const auto& cell : cells) {  // all of them first: a typing error shows at once and not after a night
+  for (const auto& cell : cells) {  // all of them first: a wrong name is reported at once and not after hours
     Assignments values = flags;
     values.insert(values.end(), cell.all.begin(), cell.all.end());
     Config config = resolve_config(file, values);

@@ -56,9 +56,10 @@ void ClassifierHead::initialise_etf(State& global, uint64_t seed) const {
   auto rows = global.view(head_.name + ".weight");
   make_etf(rows, seed);
   if (head_.kind == HeadKind::cosine) return;  // the norm does not matter
-  // Random features have a norm of about the root of their number, and so have the gradients that the rows send back.
+  // Random features have a norm of about the root of their number, and the gradients at the features are proportional
+  // to the weight norm.
   rows.mul_(params_.norm > 0 ? params_.norm : 16 / std::sqrt(static_cast<double>(rows.size(1))));
-  // The logit of a share of 1/M, so that no sigmoid has to unlearn one half.
+  // The logit of a share of 1/M, so that no sigmoid starts at 0.5.
   global.view(head_.name + ".bias").fill_(-std::log(static_cast<double>(std::max<int64_t>(rows.size(0) - 1, 1))));
 }
 

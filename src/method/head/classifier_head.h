@@ -8,7 +8,7 @@ namespace fedgrab {
 
 class ClassifierHead : public Part {
  public:
-  /// `wanted`: the head that the loss asks for.
+  /// `wanted`: the head that the loss requires.
   ClassifierHead(HeadParams params, const Head& wanted);
 
   const Head& head() const { return head_; }

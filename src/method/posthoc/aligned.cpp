@@ -1,7 +1,7 @@
 /// Head re-alignment of FedLoGe (Xiao et al. 2024). Beside a fixed classifier, on detached features, a global auxiliary
 /// head is trained and averaged, and every client trains a local head that it keeps. Deployed: the auxiliary head with
 /// rows of equal norm (LA-G). A client for itself: the local head plus the rows of the auxiliary head, scaled by the
-/// norms of the local ones (LA-L), without the classes it has never met.
+/// norms of the local ones (LA-L), without the classes of which it has no samples.
 #include "entries.h"
 
 namespace fedgrab {
@@ -15,7 +15,7 @@ struct AlignedParams {
   }
 };
 
-constexpr float never = -1e4F;  // logit of a class that a client has never met
+constexpr float never = -1e4F;  // logit of a class without samples at the client
 const std::string local_weight = "fedloge.weight", local_bias = "fedloge.bias";
 
 class Aligned : public PosthocClassifier {

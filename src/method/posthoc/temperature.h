@@ -6,7 +6,7 @@
 namespace fedgrab {
 
 /// `model` with its logits divided by `temperature`. A linear head takes it into weights and bias, so that a model file
-/// means the same to whoever reads it; other heads have a factor of their own.
+/// needs no extra factor; other heads have a factor of their own.
 State with_temperature(const State& model, double temperature);
 
 }  // namespace fedgrab

@@ -10,12 +10,12 @@ namespace fedgrab {
 
 struct RocPoint {
   double auroc = 0;
-  double sensitivity = 0;  // the largest at which the specificity is still that asked for
+  double sensitivity = 0;  // the largest at the required specificity
 };
 
 class Ranking {
  public:
-  /// By descending score; images of equal score are told apart by no threshold. Fewer than 2^30 images.
+  /// By descending score; no threshold separates images of equal score. Fewer than 2^30 images.
   Ranking(std::span<const double> scores, std::span<const int32_t> labels, int32_t positive);
 
   /// None where the weights leave no image of the class, or none of the others.
