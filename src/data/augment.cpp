@@ -67,7 +67,7 @@ void OperationList::add(const Operation& operation) {
     if ((crops(operation) && crops(other)) || (flips(operation) && flips(other)))
       refuse(fmt::format("stands behind {}", name_of(other)), "name one crop and one flip at most");
   if (operation.kind == kind_of<ResizedCrop> && leading_crop_and_flip(*this).operations < count)
-    refuse("stands behind other operations", "name resized-crop first: it reads the stored image");
+    refuse("must be the first operation", "put resized-crop first: it reads the stored image");
   items[count++] = operation;
 }
 

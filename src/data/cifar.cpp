@@ -56,7 +56,7 @@ std::optional<fs::path> test_file_in(const fs::path& folder) {
 fs::path required_test_file(const fs::path& folder) {
   if (const auto test = test_file_in(folder)) return *test;
   throw Error(Fault::data, folder.string(), "holds no test.bin or test_batch.bin",
-              "the test images must lie beside the training images");
+              "the test images must be in the folder of the training images");
 }
 
 std::optional<Files> files_in(const fs::path& folder) {

@@ -67,7 +67,7 @@ class Transfer {
       else if (status_ >= 400 || tries + 1 == most_tries)
         throw Error(Fault::data, file_.url,
                     status_ >= 400 ? fmt::format("the server answers {}", status_) : reason(code),
-                    have_ > 0 ? fmt::format("{} bytes are kept; the same command goes on from there", have_)
+                    have_ > 0 ? fmt::format("{} bytes are kept; the same command continues from there", have_)
                               : "check the address and the connection, and try again");
       if (have_ > before) tries = -1;
     }
@@ -134,7 +134,7 @@ class Transfer {
   [[noreturn]] void refuse_disk() const {
     throw Error(Fault::other, partial_.string(),
                 fmt::format("cannot write: {}", std::strerror(disk_error_ != 0 ? disk_error_ : errno)),
-                "make room or choose another folder with --into; the same command goes on from there");
+                "free some space or choose another folder with --into; the same command continues from there");
   }
 
   const RemoteFile& file_;
@@ -157,7 +157,7 @@ fs::path download(const RemoteFile& file, const fs::path& folder) {
   if (const std::string sum = sha256_of(partial); sum != file.sha256) {
     fs::remove(partial);
     throw Error(Fault::data, file.url, fmt::format("its SHA-256 is {}, not {}", sum, file.sha256),
-                "it was damaged on the way or is another file, and is not kept");
+                "it was damaged in transit or is another file, and was removed");
   }
   fs::rename(partial, path);
   return path;

@@ -364,7 +364,8 @@ CachedImages cache_images(std::span<const fs::path> files, const CacheRules& rul
       verify = false;
       continue;  // to read it beside others, who may have come between
     }
-    if (!told) note(fmt::format("{}: images are to be decoded; waiting until no other process uses it", path.string()));
+    if (!told)
+      note(fmt::format("{}: waiting for another process that uses the cache, to decode images", path.string()));
     told = true;
     throw_if_interrupted();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -232,7 +232,7 @@ void warn_of_repeats(const Listing& listing) {
   for (const auto& file : listing.train.files) repeated += seen.insert(file.string()).second ? 0 : 1;
   for (const auto& file : listing.test.files) learnt += seen.contains(file.string()) ? 1 : 0;
   if (repeated > 0) warn(fmt::format("{} training rows name a file that a row before them names as well", repeated));
-  if (learnt > 0) warn(fmt::format("{} test images are training images too, so the accuracy will flatter", learnt));
+  if (learnt > 0) warn(fmt::format("{} test images are training images too, so the accuracy will be too high", learnt));
 }
 
 /// The part of a column that belongs to the images kept.

@@ -99,7 +99,7 @@ Dataset load_dataset(const DataParams& params, uint64_t seed) {
 std::optional<Levels> levels_of(const DataParams& params) {
   if (params.levels.empty()) return std::nullopt;
   if (params.levels.size() != 2 || !(params.levels[0] < params.levels[1]))
-    throw Error(Fault::usage, "data.levels", fmt::format("{} are no levels", fmt::join(params.levels, ",")),
+    throw Error(Fault::usage, "data.levels", fmt::format("{} are not two levels", fmt::join(params.levels, ",")),
                 "two numbers, the value that becomes black and the higher one that becomes white: 0,4095 for 12 bits");
   return Levels{params.levels[0], params.levels[1]};
 }

@@ -136,7 +136,7 @@ std::vector<int32_t> labels_of(const NpzReader& reader, const Array& array) {
   const bool column = array.shape.size() == 1 || (array.shape.size() == 2 && array.shape[1] == 1);
   if (!column)
     reader.refuse(fmt::format("{} is {}, not one label an image", array.name, fmt::join(array.shape, " x ")),
-                  "several labels an image, as in ChestMNIST, cannot be learnt; choose one of them");
+                  "several labels per image, as in ChestMNIST, are not supported; choose one of them");
   const char byte_order = array.type[0], kind = array.type[1];
   const auto width = static_cast<size_t>(array.type[2] - '0');
   if (byte_order == '>' || (kind != 'u' && kind != 'i'))

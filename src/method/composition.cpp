@@ -127,7 +127,7 @@ void Composition::check(const Config& config) const {
              fmt::format("set {}=0; softmax, sigmoid, balanced-softmax and fedlc take two labels", mixing));
   if (needs_.prior && prior_ == nullptr)
     refuse("posthoc.kind", fmt::format("\"{}\" needs an estimate of the class prior", text("posthoc.kind")),
-           "set prior.source, dpa for one");
+           "set prior.source, such as dpa");
   if (needs_.moves_target && (optimizer_ != nullptr || text("server.aggregator") != aggregators().front().name))
     refuse("client.algorithm",
            fmt::format("\"{}\" corrects the mean of the clients' models itself", text("client.algorithm")),
@@ -142,10 +142,10 @@ void Composition::check_privacy(const Config& config) const {
     throw Error(Fault::usage, key, why, hint);
   };
   if (server_.clip == 0 && server_.noise > 0)
-    refuse("server.noise", "hides a client only where its update is bounded", "set server.clip, 1 say");
+    refuse("server.noise", "protects a client only if its update is bounded", "set server.clip, such as 1");
   if (server_.clip == 0) return;
   if (server_.weights != ClientWeights::uniform)
-    refuse("server.clip", "bounds the part of a client in the mean, which server.weights would change again",
+    refuse("server.clip", "bounds the weight of a client in the mean, which server.weights would change",
            "set server.weights=uniform");
   const std::pair<const char*, const Part*> named[] = {
       {"client.algorithm", client_.get()}, {"server.aggregator", aggregator_.get()},
@@ -162,7 +162,8 @@ void Composition::check_privacy(const Config& config) const {
   }
   if (server_.noise > 0 && fitted() && !fits_on_validation(config))
     refuse("posthoc.kind",
-           fmt::format("\"{}\" is fitted on the clients' training images, which no noise hides", text("posthoc.kind")),
+           fmt::format("\"{}\" is fitted on the clients' training images, which the noise does not protect",
+                       text("posthoc.kind")),
            "set longtail.validation or data.validation, or posthoc.kind=none");
 }
 

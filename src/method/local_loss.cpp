@@ -20,7 +20,7 @@ LocalLoss::LocalLoss(const Config& config, const ClassPrior* prior)
   const bool wanted = gate_ == Gate::prior || gate_ == Gate::stalled || params_.class_sizes == ClassSizes::prior;
   if (wanted && prior == nullptr)
     throw Error(Fault::usage, params_.class_sizes == ClassSizes::prior ? "objective.class_sizes" : "objective.sgb.gate",
-                "needs an estimate of the class prior", "set prior.source, dpa for one");
+                "needs an estimate of the class prior", "set prior.source, such as dpa");
   if (const auto reason = objective_->one_label_reason(); !reason.empty())
     hard_labels_ = fmt::format("objective.name = \"{}\" {}", params_.name, reason);
   else if (params_.collect)

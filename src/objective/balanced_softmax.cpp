@@ -42,7 +42,7 @@ class BalancedSoftmax : public Objective {
 
 Choice<Objective> balanced_softmax_entry() {
   return entry_of<BalancedSoftmax>(
-      "cross-entropy of logits shifted by the client's class shares (Ren 2020, Menon 2021)");
+      "cross-entropy of logits plus the log class shares of the client (Ren 2020, Menon 2021)");
 }
 
 }  // namespace fedgrab

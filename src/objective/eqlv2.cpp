@@ -56,7 +56,7 @@ class EqlV2 : public Objective {
 }  // namespace
 
 Choice<Objective> eqlv2_entry() {
-  return entry_of<EqlV2>("weights by the ratio of collected positive and negative gradients (Tan 2021)");
+  return entry_of<EqlV2>("weights by the ratio of accumulated positive and negative gradients (Tan 2021)");
 }
 
 }  // namespace fedgrab

@@ -40,7 +40,7 @@ class Focal : public Objective {
 }  // namespace
 
 Choice<Objective> focal_entry() {
-  return entry_of<Focal>("cross-entropy that looks away from what is recognised already (Lin 2017)");
+  return entry_of<Focal>("cross-entropy with less weight on confidently classified samples (Lin 2017)");
 }
 
 }  // namespace fedgrab

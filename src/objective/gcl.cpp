@@ -46,7 +46,7 @@ class Gcl : public Objective {
 }  // namespace
 
 Choice<Objective> gcl_entry() {
-  return entry_of<Gcl>("Gaussian clouds on the logits of rare classes, cosine head (Li 2022)");
+  return entry_of<Gcl>("Gaussian noise on the logits of rare classes, cosine head (Li 2022)");
 }
 
 }  // namespace fedgrab

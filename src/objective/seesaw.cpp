@@ -54,7 +54,7 @@ class Seesaw : public Objective {
 }  // namespace
 
 Choice<Objective> seesaw_entry() {
-  return entry_of<Seesaw>("rare classes are punished less, unless the sample is mistaken (Wang 2021)");
+  return entry_of<Seesaw>("smaller negative gradients for rare classes, except from misclassified samples (Wang 2021)");
 }
 
 }  // namespace fedgrab

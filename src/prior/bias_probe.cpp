@@ -54,7 +54,7 @@ class BiasProbe : public ClassPrior {
 }  // namespace
 
 Choice<ClassPrior> bias_probe_entry() {
-  return choice_of<ClassPrior, BiasProbe>("prior", "a bias trained on labels alone, M numbers a round");
+  return choice_of<ClassPrior, BiasProbe>("prior", "a bias trained on labels alone; M numbers per round");
 }
 
 }  // namespace fedgrab

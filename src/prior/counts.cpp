@@ -20,7 +20,7 @@ class Counts : public ClassPrior {
 }  // namespace
 
 Choice<ClassPrior> counts_entry() {
-  return choice_of<ClassPrior, Counts>("prior", "class counts that every client reveals once");
+  return choice_of<ClassPrior, Counts>("prior", "class counts, which every client reveals once");
 }
 
 }  // namespace fedgrab

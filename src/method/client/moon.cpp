@@ -80,7 +80,7 @@ class Moon : public ClientAlgorithm {
 
 Choice<ClientAlgorithm> moon_entry() {
   return choice_of<ClientAlgorithm, Moon>(
-      "client", "features are drawn to the global model's, away from the client's last (MOON, Li 2021)");
+      "client", "contrastive loss on features against the global and the previous local model (MOON, Li 2021)");
 }
 
 }  // namespace fedgrab

@@ -25,7 +25,7 @@ void each_parameter(const Model& model, Visit visit) {
 
 ClassifierHead::ClassifierHead(HeadParams params, const Head& wanted) : params_(params), head_(wanted) {
   if (params.kind == HeadChoice::linear && wanted.kind == HeadKind::cosine)
-    throw Error(Fault::usage, "head.kind", "linear does not suit the loss, which is defined on cosines",
+    throw Error(Fault::usage, "head.kind", "linear cannot be used with this loss, which is defined on cosines",
                 "choose another --objective, or head.kind=cosine");
   if (params.kind == HeadChoice::cosine && wanted.kind == HeadKind::linear)
     head_ = {.kind = HeadKind::cosine, .bias = false, .scale = cosine_scale};

@@ -4,7 +4,7 @@ namespace fedgrab {
 
 const std::vector<Choice<PosthocClassifier>>& posthoc_classifiers() {
   static const std::vector<Choice<PosthocClassifier>> entries{
-      {"none", "the model as it was trained", [](const Config&) { return std::unique_ptr<PosthocClassifier>(); }},
+      {"none", "the trained classifier, unchanged", [](const Config&) { return std::unique_ptr<PosthocClassifier>(); }},
       tau_norm_entry(),
       logit_adjustment_entry(),
       bias_calibration_entry(),

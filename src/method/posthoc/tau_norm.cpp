@@ -44,7 +44,7 @@ class TauNorm : public PosthocClassifier {
 }  // namespace
 
 Choice<PosthocClassifier> tau_norm_entry() {
-  return choice_of<PosthocClassifier, TauNorm>("posthoc", "weight norms of the classifier brought to 1 (Kang 2020)");
+  return choice_of<PosthocClassifier, TauNorm>("posthoc", "classifier weight norms set to 1 (Kang 2020)");
 }
 
 }  // namespace fedgrab
