@@ -1,6 +1,7 @@
 /** Classes: accuracy against size, who is taken for whom, and who holds what. */
 import { chart_card, Choice, thinned, type Drawing } from "./chart";
 import { element, name } from "./dom";
+import { count_on_log_axis, none_on_log_axis } from "./format";
 import { distinct, middle } from "./labels";
 import { limits } from "./limits";
 import { ramp } from "./palette";
@@ -26,16 +27,16 @@ function against_size(): Drawing | null {
     return {
       type: "scatter" as const, name: run.name, symbol, symbolSize: 10,
       itemStyle: { color: colour, opacity: 0.8 },
-      data: last.map((value, c) => ({ value: [Math.max(counts[c]!, 0.5), value], name: `${names[c]} (${group_names[group[c]!]})` })),
+      data: last.map((value, c) => ({ value: [Math.max(counts[c]!, none_on_log_axis), value], name: `${names[c]} (${group_names[group[c]!]})` })),
     };
   });
   return {
     option: {
       tooltip: { trigger: "item", formatter: (item: unknown) => {
         const { seriesName, name, value } = item as { seriesName: string; name: string; value: [number, number] };
-        return `${name}\n${Math.floor(value[0])} training images\naccuracy ${value[1].toFixed(3)}\n${seriesName}`;
+        return `${name}\n${count_on_log_axis(value[0])} training images\naccuracy ${value[1].toFixed(3)}\n${seriesName}`;
       } },
-      xAxis: { type: "log", name: "training images of the class", min: "dataMin", max: "dataMax" },
+      xAxis: { type: "log", name: "training images of the class", min: "dataMin", max: "dataMax", axisLabel: { formatter: count_on_log_axis } },
       yAxis: { type: "value", name: "accuracy", min, max },
       series,
     },

@@ -23,3 +23,9 @@ export function duration(seconds: number): string {
 
 /** Three digits are more than any of these is known to. */
 export const short = (value: number): string => Number(value.toPrecision(3)).toString();
+
+/** A logarithm has no place for zero. */
+export const none_on_log_axis = 0.5;
+
+/** Of a place on a logarithmic axis, which ECharts gives as 14.999999999999986. */
+export const count_on_log_axis = (place: number): string => String(Math.floor(place + 1e-6));
