@@ -16,10 +16,14 @@ class Command:
     shown: list = field(default_factory=list)  # lines of output
 
 
+def text_of(page):
+    return (TREE / "docs" / "tutorial" / page).read_text(encoding="utf-8")
+
+
 def blocks(page):
     """Language and text of each block of code; "" for a fence without a language, "indented" for four spaces."""
     language, lines = None, []
-    for line in [*(TREE / "docs" / "tutorial" / page).read_text(encoding="utf-8").splitlines(), "end"]:
+    for line in [*text_of(page).splitlines(), "end"]:
         if language is None and line.startswith("```"):
             language = line[3:]
         elif language not in (None, "indented") and line != "```":

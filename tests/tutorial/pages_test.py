@@ -1,4 +1,5 @@
-"""The commands of the tutorial in the order of each page, in a folder of their own; what they print has the shape that the page shows.
+"""The commands of the tutorial and of README in the order of each page, in a folder of their own; what they print has the shape that the
+page shows.
 
 Pages 3 and 4 show code: CMakeLists.txt compiles it."""
 import os
@@ -8,11 +9,12 @@ import subprocess
 import sys
 import unittest
 
-from pages import TREE, commands
+from pages import TREE, commands, text_of
 
 sys.path.insert(0, str(TREE / "tests" / "cli"))
 from harness import PROGRAM, new_folder  # noqa: E402
 
+README = "../../README.md"
 ELSEWHERE = {  # beginning of a command: where it is run instead
     "./demo.sh": "installs packages; CI runs test.sh, which builds in the same way",
     "cmake --preset release && cmake --build --preset release --target fedgrab": "the build under test",
@@ -113,6 +115,26 @@ class Page(unittest.TestCase):
         self.assertTrue((self.folder / "skin.svg").is_file())
         self.assertTrue((self.folder / "skin.onnx.md").is_file())
         self.assertEqual(401, len((self.folder / "skin.csv").read_text().splitlines()))
+
+    def test_readme(self):
+        for name, value in (("a", 60), ("b", 120), ("c", 180)):
+            (self.folder / "FOLDER" / name).mkdir(parents=True)
+            for i in range(12):
+                (self.folder / "FOLDER" / name / f"{i}.ppm").write_bytes(b"P6 16 16 255\n" + bytes([value + i, 90, 255 - value]) * 256)
+        own_images, = [c.text for c in commands(README) if "own-images" in c.text]
+        code, printed = self.shell(own_images.replace("--out", "--rounds 2 --set eval.resamples=20 --out", 2), 0)
+        self.assertEqual(0, code, printed)
+        for name in ("report.html", "predictions.csv", "model.onnx"):
+            self.assertTrue((self.folder / name).is_file(), name)
+
+    def test_claims_of_readme(self):
+        page = text_of(README)
+        methods, = re.findall(r"(\d+) methods as presets", page)
+        code, help_ = self.shell("fedgrab run --method help", 0)
+        self.assertEqual(int(methods), len(re.findall(r"(?m)^  [\w+-]+ +\S", help_.split("A method is a preset")[0])))
+        combination, = re.findall(r"`(--method \w+ --objective [^`]*)`", page)
+        code, printed = self.shell(f"fedgrab run {combination} {FEW.removeprefix('--set ')} --rounds 1 --clients 3", 0)
+        self.assertEqual(0, code, printed)
 
     def test_differential_privacy(self):
         self.follow("5-differential-privacy.md")
