@@ -1,10 +1,10 @@
 """Fed-GraB: federated long-tailed learning with self-adjusting gradient balancers (NeurIPS 2023).
 
-`fedgrab.torch` has SGB and its relatives as PyTorch criteria, and `fedgrab.track` exports runs: both are pure Python.
+`fedgrab.torch` has SGB and related losses as PyTorch criteria, and `fedgrab.track` exports runs. Both are pure Python.
 
-The rest is the compiled core, loaded at its first use. `run` trains a whole simulated federation; `Client` and `Server` are those of a
-real one; `load_data` and `partition` return their data; `Balancer` and `prior` (SGB and DPA) go into a training loop of any framework.
-Arrays are numpy's and are not copied where that can be helped.
+Everything else is in the compiled core, which is loaded at first use. `run` simulates a federation; `Client` and `Server` are for a
+deployed one; `load_data` and `partition` return data sets and partitions; `Balancer` and `prior` (SGB and DPA) are for the training loop
+of any framework. Arrays are numpy arrays and are copied only where necessary.
 """
 
 import importlib

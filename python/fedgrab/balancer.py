@@ -11,10 +11,10 @@ from ._memory import from_bytes, to_bytes
 
 
 class Balancer:
-    """One PID controller per class, which weighs positive against negative logit gradients (paper, Sec. 3.3).
+    """SGB: one PID controller per class re-weights the positive and negative logit gradients (paper, Sec. 3.3).
 
     `parameters` are those of `fedgrab params sgb`: form, kp, ki, kd (K_P, K_I, K_D), gamma, delta, zeta (γ, δ, ζ of φ), target (z),
-    clamp, conditional_integration, mount, mount_classes. `seed` chooses the random numbers of the gate.
+    clamp, conditional_integration, mount, mount_classes. `seed` is the seed of the gate.
     """
 
     def __init__(self, classes: int, *, seed: int = 1, **parameters: Any) -> None:
@@ -22,22 +22,22 @@ class Balancer:
 
     def step(self, logits: ArrayLike, labels: ArrayLike, *, prior: ArrayLike | None = None,
              exempt: ArrayLike | None = None) -> tuple[float, NDArray[Any]]:
-        """The base loss of a batch and the re-weighted gradient of its logits, which the backward pass starts from.
+        """Returns the base loss of a batch and the re-weighted gradient of its logits. Backpropagation starts from this gradient.
 
         logits: [batch, classes], float32 or float64, not copied. labels: [batch], integers.
-        prior: P, one number in 0 … 1 per class; a class is exempt in this step with that chance. exempt: the gate's decisions
-        themselves, one bool per class. With neither no class is exempt.
+        prior: one probability per class that the class is exempt in this step. exempt: one bool per class, which replaces the
+        random gate. Without either, no class is exempt.
         """
         return self._core.step(logits, labels, prior, exempt)
 
     @property
     def positive(self) -> NDArray[np.float64]:
-        """G⁺, the collected magnitudes of re-weighted positive gradients, by class."""
+        """G⁺, the accumulated magnitudes of the re-weighted positive gradients, by class."""
         return self._core.positive
 
     @property
     def negative(self) -> NDArray[np.float64]:
-        """G⁻, the same of negative gradients."""
+        """G⁻, the accumulated magnitudes of the re-weighted negative gradients, by class."""
         return self._core.negative
 
     @property
@@ -47,7 +47,7 @@ class Balancer:
 
     @property
     def output(self) -> NDArray[np.float64]:
-        """u, what the controllers said in the last step."""
+        """u, the controller outputs of the last step, by class."""
         return self._core.output
 
     @property
@@ -61,11 +61,11 @@ class Balancer:
 
     @property
     def steps(self) -> int:
-        """Steps so far."""
+        """Number of steps so far."""
         return self._core.steps
 
     def save(self) -> bytes:
-        """Everything it remembers; a restored balancer of the same parameters and seed goes on to the same bits."""
+        """The state as bytes. A balancer with the same parameters and seed that restores it continues to the same bits."""
         return to_bytes(self._core.state())
 
     def restore(self, state: bytes) -> None:
@@ -73,7 +73,7 @@ class Balancer:
 
 
 def prior(weight: ArrayLike, scale: str = "span", *, span_min: float = 0.1) -> NDArray[Any]:
-    """DPA: P_j = h(‖w_j‖₂), from the weight vectors of a classifier, [classes, features] (paper, Sec. 3.2).
+    """DPA: the class prior P_j = h(‖w_j‖₂) from the weight vectors of a classifier, [classes, features] (paper, Sec. 3.2).
 
     scale: `share` sums to 1, `span` is linear onto [span_min, 1], `rank` is geometric from 1 to span_min.
     """

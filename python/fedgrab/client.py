@@ -1,4 +1,4 @@
-"""One place of a federation."""
+"""A client of a federation, and an evaluator."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from .server import Weights, named
 
 class Trained(NamedTuple):
     weights: dict[str, NDArray[np.float32]]
-    samples: int  # the client's; the average is weighted by it
-    metrics: dict[str, float]  # "loss", its mean over the samples, and "steps"
+    samples: int  # number of the client's samples, its weight in the average
+    metrics: dict[str, float]  # "loss": mean over the samples; "steps"
 
 
 class _Place:
@@ -29,7 +29,7 @@ class _Place:
         return named(weights, self._names)
 
     def initial_weights(self) -> dict[str, NDArray[np.float32]]:
-        """Where a run with these parameters starts: everything that is sent, in the order that `train` takes in a list."""
+        """The initial weights of a run with these parameters, by name, without frozen weights. `train` accepts a list in the same order."""
         return self._core.initial_weights()
 
     def evaluate(self, weights: Weights) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class _Place:
         return {**json.loads(accuracy), "loss": loss, "samples": samples}
 
     def save_model(self, weights: Weights, path: str | os.PathLike[str]) -> None:
-        """A safetensors file for `fedgrab predict`, `eval` and `export`."""
+        """Writes a safetensors file for `fedgrab predict`, `eval` and `export`."""
         self._core.save_model(self._named(weights), os.fspath(path))
 
     @property
@@ -47,16 +47,16 @@ class _Place:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of an image: channels, height, width."""
+        """Shape of an image: channels, height, width."""
         return self._core.shape
 
 
 class Client(_Place):
-    """Trains on weights it is given. Its images, labels, counts and balancers stay inside.
+    """A client. It trains from given weights. Its images, labels, class counts and balancers are not returned.
 
-    config: as for `run`. client: its number, which chooses its part of the partition and its random numbers.
-    own_data: everything in data.path is this client's, nothing is partitioned.
-    classes: the names of all classes of the federation, where this place may lack some.
+    config: as for `run`. client: its number, which selects its part of the partition and its random numbers.
+    own_data: the client has all data in data.path, without a partition.
+    classes: names of all classes of the federation, if this client may lack some.
     """
 
     def __init__(self, config: Config = {}, client: int = 0, *, own_data: bool = False,  # noqa: B006
@@ -66,10 +66,9 @@ class Client(_Place):
         super().__init__(config, client, own_data, classes)
 
     def train(self, weights: Weights, round: int) -> Trained:
-        """One round of local training, from 1. `weights` by name, or as a list in the order of `initial_weights`.
+        """One round of local training. Rounds count from 1. `weights` are given by name, or as a list in the order of `initial_weights`.
 
-        The same round of `run` does the same: a server that averages the results by `samples` and lets `Server.finish` see to the
-        rest repeats it.
+        The result equals that of `run`, if the server averages the weights by `samples` and then calls `Server.finish`.
         """
         return Trained(*self._core.train(self._named(weights), round))
 
@@ -78,7 +77,7 @@ class Client(_Place):
         return self._core.samples
 
     def save(self) -> bytes:
-        """What the client keeps from round to round: the state of its balancers, where the method has any."""
+        """The persistent state of the client as bytes, such as that of its balancers."""
         return to_bytes(self._core.state())
 
     def restore(self, state: bytes) -> None:
@@ -86,7 +85,7 @@ class Client(_Place):
 
 
 class Evaluator(_Place):
-    """Knows a test set and no training: for a server that has one."""
+    """Evaluates weights on a test set, without training. For a server with test data."""
 
     def __init__(self, config: Config = {}, *, classes: Sequence[str] = ()) -> None:  # noqa: B006
         super().__init__(config, -1, False, classes)

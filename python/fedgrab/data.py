@@ -1,4 +1,4 @@
-"""Data sets and partitions, as a run sees them."""
+"""Data sets and partitions of a run."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from ._config import Config, resolve
 
 
 class Split(NamedTuple):
-    images: NDArray[np.uint8]  # [count, channels, height, width], read-only: the memory training reads
+    images: NDArray[np.uint8]  # [count, channels, height, width], read-only, not copied
     labels: NDArray[np.int32]
 
 
@@ -18,15 +18,15 @@ class Data(NamedTuple):
     name: str
     train: Split
     test: Split
-    validation: Split  # empty unless data.validation asks for one
-    samples: NDArray[np.int64]  # of train, what is left after the long tail is cut and validation held out
+    validation: Split  # empty without data.validation
+    samples: NDArray[np.int64]  # indices into train, after the long tail is created and validation images are held out
     class_names: list[str]
-    mean: list[float]  # normalisation by channel, on the scale where a byte is 0 … 1
+    mean: list[float]  # normalisation by channel, for pixels from 0 to 1
     std: list[float]
 
 
 def load_data(config: Config = {}) -> Data:  # noqa: B006
-    """The data set of `data.*`, with the tail of `longtail.*`; `config` as for `run`."""
+    """The data set that `data.*` and `longtail.*` define; `config` as for `run`."""
     read = _core.load_data(resolve(config))
     for name in ("train", "test", "validation"):
         read[name] = Split(**read[name])
@@ -34,9 +34,9 @@ def load_data(config: Config = {}) -> Data:  # noqa: B006
 
 
 def partition(config: Config = {}, *, labels: ArrayLike | None = None) -> list[NDArray[np.int64]]:  # noqa: B006
-    """Who holds which training sample: indices by client, as `run` with the same parameters has them.
+    """Indices of the training samples by client, equal to those of `run` with the same parameters.
 
-    With `labels` it is those that are spread, by `partition.*` and `train.seed`, and no data set is read.
+    If `labels` are given, they are partitioned by `partition.*` and `train.seed`, and no data set is read.
     """
     if labels is None:
         return _core.partition(resolve(config))

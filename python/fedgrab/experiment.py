@@ -1,4 +1,4 @@
-"""A whole experiment."""
+"""A simulated federation."""
 
 import json
 import os
@@ -16,10 +16,11 @@ class Run(NamedTuple):
 
 
 def run(config: Config = {}, *, out: str | os.PathLike[str] = "", resume: bool = False, quiet: bool = True) -> Run:  # noqa: B006
-    """What `fedgrab run` does. `config` is a dictionary (`{"train": {"rounds": 5}}` or `{"train.rounds": 5}`) or a TOML file's path.
+    """Trains a simulated federation, as `fedgrab run`. `config` is a dictionary (`{"train": {"rounds": 5}}` or `{"train.rounds": 5}`) or the path of a
+    TOML file.
 
     out: the run directory; empty: a new one under runs/. Ctrl-C saves the last finished round and raises KeyboardInterrupt;
-    `resume=True` continues there. quiet=False shows progress on stderr.
+    `resume=True` continues the run. quiet=False shows progress on stderr.
     """
     directory = Path(_core.run(resolve(config), os.fspath(out), resume, quiet))
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]

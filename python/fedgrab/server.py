@@ -12,7 +12,7 @@ Weights = Mapping[str, ArrayLike] | Sequence[ArrayLike]
 
 
 def named(weights: Weights, names: Sequence[str]) -> dict[str, ArrayLike]:
-    """A list stands in the order of the model."""
+    """Arrays by name; a list has the order of the model."""
     if isinstance(weights, Mapping):
         return dict(weights)
     if len(weights) != len(names):
@@ -21,18 +21,18 @@ def named(weights: Weights, names: Sequence[str]) -> dict[str, ArrayLike]:
 
 
 class Server:
-    """Where a run starts, and what its method does to an average. It needs no data: `shape` is that of an image, (channels, height, width).
+    """The server: initial weights, and the server step after averaging. It needs no data. `shape` is (channels, height, width) of an image.
 
-    Methods that need more between server and clients than averaged weights (SCAFFOLD, FedNova, …) are refused.
+    Methods whose clients send more than averaged weights (SCAFFOLD, FedNova, …) are refused.
     """
 
     def __init__(self, config: Config = {}, *, classes: int, shape: tuple[int, int, int]) -> None:  # noqa: B006
         self._core = _core.Server(resolve(config), classes, list(shape))
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
-        """The global model: all that travels. What is frozen does not; every place makes it by itself."""
+        """The global model, without frozen weights. Clients initialise those themselves."""
         return self._core.weights()
 
     def finish(self, average: Weights, round: int) -> dict[str, NDArray[np.float32]]:
-        """The new global model from the average of the clients' weights; with most methods it is the average."""
+        """Returns the new global model, given the average of the clients' weights. For most methods it equals the average."""
         return self._core.finish(named(average, list(self._core.weights())), round)

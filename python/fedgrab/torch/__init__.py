@@ -1,4 +1,4 @@
-"""Long-tailed losses in pure PyTorch, 1.13 or newer, on any device: no compiled code, beside any PyTorch.
+"""Long-tailed losses in pure PyTorch, 1.13 or newer, on any device: no compiled code.
 
     criterion = fedgrab.torch.SGBLoss(classes)     # once, instead of torch.nn.CrossEntropyLoss()
     loss = criterion(net(images), labels)          # the loop stays as it is

@@ -5,10 +5,9 @@ from torch import Tensor, nn
 
 
 class BalancedSoftmax(nn.Module):
-    """Cross-entropy of z_j + τ log π_j, π the class shares: a rare class learns a logit that much larger. Predict with the logits as
-    they are.
+    """Cross-entropy of z_j + τ log π_j, where π are the class shares. Predict with the unadjusted logits.
 
-    counts: training samples by class, `torch.bincount(labels, minlength=classes)`; a class of none counts as one.
+    counts: training samples by class, `torch.bincount(labels, minlength=classes)`; a class without samples counts as one sample.
     tau: strength; 0 is cross-entropy.
     """
 

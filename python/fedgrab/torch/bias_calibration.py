@@ -7,11 +7,11 @@ MOST_STEPS = 50
 
 
 class BiasCalibration(nn.Module):
-    """z + b: a layer behind the classifier, for prediction. A model's class bias is mostly not the log prior, and this corrects
-    whatever it is.
+    """z + b: a layer after the classifier, for prediction. It corrects the class bias of the model, which usually differs from the log
+    prior.
 
-    classes: how many. ridge: weight of the penalty on b, divided by the number of classes. balance: images of a class of n weigh
-    n^−balance in the fit; 1 for equal classes, 0 for equal images.
+    classes: number of classes. ridge: weight of the L2 penalty on b, divided by the number of classes. balance: an image of a class with
+    n images has weight n^−balance in the fit; 1: equal classes, 0: equal images.
     """
 
     def __init__(self, classes: int, *, ridge: float = 0.1, balance: float = 1.0) -> None:

@@ -7,10 +7,10 @@ MOST_TAU = 4.0
 
 
 class LogitAdjustment(nn.Module):
-    """z_j − τ log π_j: a layer behind the classifier, for prediction.
+    """z_j − τ log π_j: a layer after the classifier, for prediction.
 
-    prior: class counts or shares, or an estimate of them. tau: strength; 1 suits cross-entropy training, 0 balanced softmax.
-    `fit` chooses it on validation data.
+    prior: class counts or shares, or an estimate of them. tau: strength; 1 after cross-entropy training, 0 after balanced softmax.
+    `fit` fits it on validation data.
     """
 
     def __init__(self, prior: Tensor, tau: float = 1.0) -> None:

@@ -7,7 +7,7 @@ SCALES = ("share", "span", "rank")
 
 
 def prior_from_weights(weight: Tensor, scale: str = "span", *, span_min: float = 0.1) -> Tensor:
-    """P_j = h(‖w_j‖₂): which classes are frequent, from the weight vectors of a classifier, [classes, features], without counts.
+    """The class prior P_j = h(‖w_j‖₂) from the weight vectors of a classifier, [classes, features], without class counts.
 
     scale: `share` sums to 1, `span` is linear onto [span_min, 1], `rank` is geometric from 1 to span_min.
     """

@@ -25,13 +25,13 @@ class _WithGradient(torch.autograd.Function):
 
 
 class SGBLoss(nn.Module):
-    """One PID controller per class weighs positive against negative logit gradients.
+    """One PID controller per class re-weights the positive and negative logit gradients.
 
-    `criterion(logits, labels)` returns the base loss, the mean over the batch; `backward()` carries the re-weighted gradient. The
-    controllers advance with each call in training mode whose logits need a gradient: validation does not change them. Their state
-    are buffers, in double precision whatever the model is cast to: `state_dict()` has all of it, the gate's position included.
+    `criterion(logits, labels)` returns the base loss, the mean over the batch; `backward()` propagates the re-weighted gradient. The
+    controllers advance with each call in training mode whose logits require a gradient; validation does not change them. Their state
+    is in buffers, which stay in double precision: `state_dict()` contains all of it, including the position of the gate.
 
-    classes: how many. form: base loss, `sigmoid` (binary cross-entropy summed over classes) or `softmax` (cross-entropy).
+    classes: number of classes. form: base loss, `sigmoid` (binary cross-entropy summed over classes) or `softmax` (cross-entropy).
     kp, ki, kd, gamma, delta, zeta, target, clamp, conditional_integration: as in `fedgrab params sgb`.
     mount_classes: the classes that have a balancer; None: all. prior: see `set_prior`. seed: of the gate's random numbers.
     """
