@@ -7,22 +7,26 @@ import unittest
 
 TREE = pathlib.Path(__file__).resolve().parents[1]
 PRIVATE = {  # private term: the field's
-    r"the decision it hands? out|hand(?:s|ed) out by default|asked again": "deployed; re-evaluated",
+    r"\brooms\b": "module, library",
+    r"the decision it hands? out|\bhanded out\b|asked again": "deployed, exported; re-evaluated",
     r"lead of a clear answer|leads of a clear answer": "standardised logit margin",
     r"\bplain logits\b": "unadjusted logits",
     r"\bplain loss\b": "base loss",
     r"controllers? that rests?|the controller rests": "conditional integration",
     r"probe that forgets": "decay of the auxiliary head",
-    r"\bteach(?:es)? the backbone\b|\bplain teacher\b": "training loss of the backbone",
+    r"\bteach(?:es)?\b|\bteachers?\b|\btaught\b": "training loss of the backbone",
     r"\brows of length\b": "weight norm",
-    r"\bcollected gradients?\b": "accumulated gradient",
+    r"\bcollected (?:gradients?|positive|negative)\b": "accumulated gradient",
+    r"\bmemory of (?:a|the|each|every) client\b|\bclient's memory\b": "persistent client state",
     r"\bclient rules?\b|\bserver rules?\b": "client algorithm, server optimiser",
     r"\bcrews?\b": "slot batch",
     r"\bdealt\b|\bdeals? to\b": "scheduled, partitioned",
     r"\bhands? in\b": "send",
+    r"\branks? (?:exchange|add up)\b": "collective call, all-gather, all-reduce",
+    r"\bevery place\b": "every client, site or server",
     r"\btakes? back\b|\btaken back\b": "roll back",
     r"answers? with what is not a number": "predictions contain NaN",
-    r"\bsure by \.": "mean confidence",
+    r"\b(?:sure|right) by \.": "mean confidence, accuracy",
     r"\bby heart\b|\btrained to the end\b": "overfitted, converged",
     r"warn_of_what_suits_badly": "warn_unsupported_setup",
 }
@@ -64,6 +68,14 @@ class Language(unittest.TestCase):
                 lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
                 found += [f"{file.relative_to(TREE)}:{number}: {len(line)} characters" for number, line in lines
                           if len(line) > LONGEST_LINE and not line.lstrip().startswith("|")]
+        self.assertEqual([], found)
+
+    def test_numbers_of_documents(self):
+        found = []
+        for file in tracked():
+            if file.suffix == ".md":
+                text = re.sub(r"(?ms)^```.*?^```|^    .*?$|`[^`\n]*`|\]\([^)]*\)", "", file.read_text(encoding="utf-8"))
+                found += [f"{file.relative_to(TREE)}: {hit[0]} has no leading zero" for hit in re.finditer(r"(?<![\w./\])}*])\.\d+\b", text)]
         self.assertEqual([], found)
 
     def test_sentences_of_documents(self):
