@@ -16,9 +16,9 @@ class Run(NamedTuple):
 
 
 def run(config: Config = {}, *, out: str | os.PathLike[str] = "", resume: bool = False, quiet: bool = True) -> Run:  # noqa: B006
-    """Trains a simulated federation, as `fedgrab run`. `config` is a dictionary (`{"train": {"rounds": 5}}` or `{"train.rounds": 5}`) or the path of a
-    TOML file.
+    """Trains a simulated federation, as `fedgrab run`.
 
+    config: a dictionary (`{"train": {"rounds": 5}}` or `{"train.rounds": 5}`) or the path of a TOML file.
     out: the run directory; empty: a new one under runs/. Ctrl-C saves the last finished round and raises KeyboardInterrupt;
     `resume=True` continues the run. quiet=False shows progress on stderr.
     """
