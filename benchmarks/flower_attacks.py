@@ -98,7 +98,7 @@ def run(sites, strategy_name, attack_name, rounds):
             kind = attack_name if number >= count - hostile else "none"
             weights, samples, loss = attack(kind, sites, number, model, server_round, first)
             content = RecordDict({"arrays": to_record(weights), "metrics": MetricRecord({"num-examples": samples, "loss": loss}),
-                                  "place": ConfigRecord({"number": number})})
+                                  "site": ConfigRecord({"number": number})})
             replies.append(Message(content, reply_to=message_to(number + 1, RecordDict())))
         arrays, _ = strategy.aggregate_train(server_round, replies)
         if arrays is not None:

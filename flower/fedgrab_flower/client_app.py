@@ -1,5 +1,5 @@
-"""One place of the federation. What it keeps (its balancers) lies in Flower's context; what it sends is in `trained` and
-`evaluated`, and nothing else."""
+"""A client of the federation. Its persistent state (balancers) is in Flower's context. It sends what `trained` and `evaluated` return,
+and nothing else."""
 
 import json
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from .run_config import listed, parameters, privacy_of
 app = ClientApp()
 MEMORY = "fedgrab-memory"
 
-# What the centre may say of a place's own data: how it is read, never where, nor which part of it.
+# What the server may set of a site's own data: how it is read, not its path and not its part.
 OF_THE_CENTRE = {"data.name", "data.size", "data.channels", "data.augment", "data.mean", "data.std"}
 OF_THE_PLACE = ("data.", "longtail.", "partition.", "engine.", "model.init")
 
 
-@lru_cache(maxsize=16)  # a simulation asks the same process again and again
+@lru_cache(maxsize=16)  # a simulation uses the same process repeatedly
 def load(config: str, number: int, own_data: bool, classes: tuple[str, ...]) -> fedgrab.Client:
     return fedgrab.Client(json.loads(config), number, own_data=own_data, classes=classes)
 
@@ -48,7 +48,7 @@ def client_of(context: Context) -> fedgrab.Client:
 
 
 def refuse_the_places(config: dict[str, Any]) -> None:
-    """A tail cut by the centre, say, would let it count classes."""
+    """A server that sets longtail.*, for instance, could count classes."""
     for key in config:
         if key.startswith(OF_THE_PLACE) and key not in OF_THE_CENTRE:
             raise ValueError(f"parameters: {key} is for each SuperNode to say, with --node-config")
@@ -59,17 +59,17 @@ def number_of(context: Context) -> int:
 
 
 def trained(content: RecordDict, context: Context) -> RecordDict:
-    """All that leaves this place after a round."""
+    """Everything that the site sends after a round."""
     client = client_of(context)
     result = client.train(to_weights(content["arrays"]), int(content["config"]["server-round"]))
     context.state[MEMORY] = ConfigRecord({"bytes": client.save()})
-    # With differential privacy all sites weigh the same: neither a count nor a loss has a reason to leave.
+    # With differential privacy all sites have the same weight, so neither a count nor a loss is sent.
     private = privacy_of(context.run_config) is not None
     metrics = {"num-examples": 1} if private else {"num-examples": result.samples, "loss": result.metrics["loss"]}
     return RecordDict({
         "arrays": to_record(result.weights),
         "metrics": MetricRecord(metrics),
-        "place": ConfigRecord({"number": number_of(context)}),
+        "site": ConfigRecord({"number": number_of(context)}),
     })
 
 
@@ -81,12 +81,12 @@ def evaluated(content: RecordDict, context: Context) -> RecordDict:
 
 
 def reply(work: Callable[[RecordDict, Context], RecordDict], message: Message, context: Context) -> Message:
-    """What went wrong stays here as well: it may name files, classes and counts, and Flower would send it."""
+    """The error message is not sent either: it may name files, classes and counts."""
     try:
         return Message(work(message.content, context), reply_to=message)
     except Exception:
-        log(ERROR, "this place could not do its part", exc_info=True)
-    raise RuntimeError("this place could not do its part; its own log says why")
+        log(ERROR, "this site failed", exc_info=True)
+    raise RuntimeError("this site failed; its own log has the reason")
 
 
 @app.train()

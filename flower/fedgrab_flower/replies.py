@@ -126,8 +126,8 @@ def read_site_number(record: ConfigRecord) -> int:
 
 def read_update(reply: Message, model: Weights, limits: Limits, *, private: bool) -> Update:
     try:
-        content = require_content(reply, {"arrays": ArrayRecord, "metrics": MetricRecord, "place": ConfigRecord})
-        number = read_site_number(content["place"])
+        content = require_content(reply, {"arrays": ArrayRecord, "metrics": MetricRecord, "site": ConfigRecord})
+        number = read_site_number(content["site"])
         names = ("num-examples",) if private else ("num-examples", "loss")
         examples, *loss = read_numbers(content["metrics"], names)
         weights = read_weights(content["arrays"], model)

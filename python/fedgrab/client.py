@@ -20,7 +20,7 @@ class Trained(NamedTuple):
     metrics: dict[str, float]  # "loss": mean over the samples; "steps"
 
 
-class _Place:
+class _Site:
     def __init__(self, config: Config, client: int, own_data: bool, classes: Sequence[str]) -> None:
         self._core = _core.Client(resolve(config), client, own_data, list(classes))
         self._names = list(self._core.initial_weights())
@@ -51,7 +51,7 @@ class _Place:
         return self._core.shape
 
 
-class Client(_Place):
+class Client(_Site):
     """A client. It trains from given weights. Its images, labels, class counts and balancers are not returned.
 
     config: as for `run`. client: its number, which selects its part of the partition and its random numbers.
@@ -84,7 +84,7 @@ class Client(_Place):
         self._core.set_state(from_bytes(state))
 
 
-class Evaluator(_Place):
+class Evaluator(_Site):
     """Evaluates weights on a test set, without training. For a server with test data."""
 
     def __init__(self, config: Config = {}, *, classes: Sequence[str] = ()) -> None:  # noqa: B006

@@ -19,7 +19,7 @@ torch::ScalarType scalar_type(const py::array& array, const std::string& name) {
   if (kind == 'i' && size == 4) return torch::kInt;
   if (kind == 'u' && size == 1) return torch::kByte;
   if (kind == 'b') return torch::kBool;
-  throw py::type_error(fmt::format("{}: dtype {} has no place here", name, dtype_text(array)));
+  throw py::type_error(fmt::format("{}: dtype {} is not supported", name, dtype_text(array)));
 }
 
 /// On the array's memory where LibTorch can read its strides, else on that of a contiguous copy, which is then kept.

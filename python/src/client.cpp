@@ -1,4 +1,4 @@
-/// One place of a federation: it trains on weights it is given and hands new ones back.
+/// A client of a federation: it trains from given weights and returns new ones.
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 

@@ -75,7 +75,7 @@ class Case(unittest.TestCase):
         private = self.plan.privacy is not None
         given = {"num-examples": examples} | ({} if private else {"loss": 1.0}) | metrics
         return RecordDict({"arrays": to_record(self.weights(0.01 * node if shift is None else shift)), "metrics": MetricRecord(given),
-                           "place": ConfigRecord({"number": node})})
+                           "site": ConfigRecord({"number": node})})
 
     def replies(self, *contents):
         """Of the first nodes good ones, after them these."""

@@ -49,11 +49,11 @@ class Place(harness.Case):
         context = self.context({"partition-id": 1, "num-partitions": NODES})
         weights = client_app.client_of(context).initial_weights()
         reply = self.train(weights, context)
-        self.assertEqual({"arrays", "metrics", "place"}, set(reply))
+        self.assertEqual({"arrays", "metrics", "site"}, set(reply))
         self.assertEqual(set(weights), set(reply["arrays"]))
         self.assertFalse([name for name in weights if name.startswith(("sgb", "fc."))])
         self.assertEqual({"num-examples", "loss"}, set(reply["metrics"]))
-        self.assertEqual({"number"}, set(reply["place"]))
+        self.assertEqual({"number"}, set(reply["site"]))
         self.assertIn(b"sgb.positive", context.state[client_app.MEMORY]["bytes"])
 
     def test_with_differential_privacy_neither_count_nor_loss_leaves_it(self):
@@ -67,7 +67,7 @@ class Place(harness.Case):
                                parameters="data.name=folder data.size=16")
         start = fedgrab.Server(classes=3, shape=(3, 16, 16))
         reply = self.train(start.weights(), context)
-        self.assertEqual((10, 2), (reply["metrics"]["num-examples"], reply["place"]["number"]))
+        self.assertEqual((10, 2), (reply["metrics"]["num-examples"], reply["site"]["number"]))
         tested = client_app.evaluated(RecordDict({"arrays": reply["arrays"]}), context)
         self.assertEqual(2, tested["metrics"]["num-examples"])
 
