@@ -61,6 +61,16 @@ class Language(unittest.TestCase):
                         found.append(f"{file.relative_to(TREE)}:{number}: \"{hit[0]}\" (say: {ours})")
         self.assertEqual([], found)
 
+    def test_sites_and_server(self):
+        """Flower connects clients or sites with a server."""
+        found = []
+        for file in tracked():
+            if file.is_relative_to(TREE / "flower") or file in (TREE / "docs" / "flower.md", TREE / "python" / "fedgrab" / "client.py"):
+                lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+                found += [f"{file.relative_to(TREE)}:{number}: {line.strip()}" for number, line in lines
+                          if re.search(r"\b(?:this|a|each|another|every) place\b|\bthe centre\b", line)]
+        self.assertEqual([], found)
+
     def test_lines_of_documents(self):
         found = []
         for file in tracked():
