@@ -10,7 +10,6 @@
 
 #include "decode.h"
 #include "fedgrab/core/error.h"
-#include "fedgrab/core/file.h"
 #include "fedgrab/data/load.h"
 #include "gzip.h"
 #include "paths.h"
@@ -51,35 +50,56 @@ int64_t big_endian(const uint8_t* bytes) {
   return int64_t{bytes[0]} << 24 | int64_t{bytes[1]} << 16 | int64_t{bytes[2]} << 8 | int64_t{bytes[3]};
 }
 
-void check_length(const IdxFile& file, size_t header) {
-  const size_t available = file.bytes->size() - header;
-  size_t expected = 1;
+/// The number of elements by the header, before memory is taken for more than the file can hold.
+size_t announced_size(const IdxFile& file) {
+  size_t size = 1;
   bool fits = true;
   for (const int64_t dimension : file.dimensions)
-    fits = fits && !__builtin_mul_overflow(expected, static_cast<size_t>(dimension), &expected);
-  if (!fits || expected != available)
+    fits = fits && !__builtin_mul_overflow(size, static_cast<size_t>(dimension), &size);
+  if (!fits || size / best_deflate_ratio > fs::file_size(file.path))
     throw Error(Fault::data, file.path.string(),
-                fmt::format("holds {} bytes after its header, which announces {}", available,
-                            fmt::join(file.dimensions, " x ")),
+                fmt::format("is too short for the {} that its header announces", fmt::join(file.dimensions, " x ")),
                 "the file is truncated or damaged");
+  return size;
 }
 
+/// As many bytes as there are, up to `count`.
+std::vector<uint8_t> up_to(size_t count, GzipReader& reader) {
+  std::vector<uint8_t> bytes(count);
+  bytes.resize(reader.read(bytes));
+  return bytes;
+}
+
+void read_dimensions(IdxFile& file, GzipReader& reader) {
+  const auto magic = up_to(4, reader);
+  const std::string path = file.path.string();
+  if (magic.size() < 4 || magic[0] != 0 || magic[1] != 0)
+    throw Error(Fault::data, path, "is not an IDX file: its first four bytes are not an IDX magic number");
+  if (magic[2] != 0x08)
+    throw Error(Fault::data, path, fmt::format("has elements of IDX type 0x{:02X}", magic[2]),
+                "only unsigned bytes, 0x08, are supported");
+  const size_t size = 4 * size_t{magic[3]};
+  const auto dimensions = up_to(size, reader);
+  if (size == 0 || dimensions.size() < size)
+    throw Error(Fault::data, path, "ends within its header", "the file is truncated or damaged");
+  for (size_t at = 0; at < size; at += 4) file.dimensions.push_back(big_endian(dimensions.data() + at));
+}
+
+/// No more is unpacked than the header announces: a packed file may hold a thousand times its size.
 IdxFile open_idx(const fs::path& path) {
   IdxFile file{path, {}, nullptr, {}};
-  file.bytes =
-      std::make_shared<const std::vector<uint8_t>>(path.extension() == ".gz" ? read_gzip(path) : read_bytes(path));
-  const auto& bytes = *file.bytes;
-  if (bytes.size() < 4 || bytes[0] != 0 || bytes[1] != 0)
-    throw Error(Fault::data, path.string(), "is not an IDX file: its first four bytes are not an IDX magic number");
-  if (bytes[2] != 0x08)
-    throw Error(Fault::data, path.string(), fmt::format("has elements of IDX type 0x{:02X}", bytes[2]),
-                "only unsigned bytes, 0x08, are supported");
-  const size_t header = 4 + 4 * size_t{bytes[3]};
-  if (bytes[3] == 0 || bytes.size() < header)
-    throw Error(Fault::data, path.string(), "ends within its header", "the file is truncated or damaged");
-  for (size_t at = 4; at < header; at += 4) file.dimensions.push_back(big_endian(bytes.data() + at));
-  check_length(file, header);
-  file.elements = std::span(bytes).subspan(header);
+  GzipReader reader(path);
+  read_dimensions(file, reader);
+  const size_t announced = announced_size(file);
+  auto bytes = up_to(announced, reader);
+  const bool more = !up_to(1, reader).empty();
+  if (more || bytes.size() < announced)
+    throw Error(Fault::data, path.string(),
+                fmt::format("holds {}{} bytes after its header, which announces {}", more ? "more than " : "",
+                            bytes.size(), fmt::join(file.dimensions, " x ")),
+                "the file is truncated or damaged");
+  file.bytes = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  file.elements = *file.bytes;
   return file;
 }
 

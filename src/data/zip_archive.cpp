@@ -11,6 +11,7 @@
 #include <span>
 
 #include "fedgrab/core/error.h"
+#include "gzip.h"
 
 namespace fedgrab {
 namespace {
@@ -19,7 +20,6 @@ constexpr size_t end_record = 22, directory_record = 46, local_record = 30, wide
 constexpr uint32_t end_mark = 0x06054B50, directory_mark = 0x02014B50, local_mark = 0x04034B50,
                    wide_end_mark = 0x06064B50, wide_locator_mark = 0x07064B50;
 constexpr uint64_t in_wide_field = UINT32_MAX;  // instead of a number that needs 64 bits
-constexpr uint64_t best_ratio = 1032;           // of deflate
 
 uint64_t number(std::span<const uint8_t> bytes, size_t at, size_t count) {
   uint64_t value = 0;
@@ -119,7 +119,7 @@ std::vector<uint8_t> ZipArchive::read(std::string_view name) {
   const uint64_t at = content_of(*entry);
   // Before memory is taken for what the archive cannot hold.
   const bool possible =
-      entry->method == stored ? entry->size == entry->packed : entry->size / best_ratio <= entry->packed;
+      entry->method == stored ? entry->size == entry->packed : entry->size / best_deflate_ratio <= entry->packed;
   if (!possible) refuse(fmt::format("{} is damaged", name));
   std::vector<uint8_t> content;
   if (entry->method == stored)

@@ -122,6 +122,14 @@ class Get(Case):
         Server.files["/evil.tar.gz"] = outside
         self.assertIn("outside", self.fedgrab(*self.flags("evil.tar.gz", outside), code=3))
 
+    def test_unpacking_takes_no_memory(self):
+        size = 1 << 30
+        folder = b"inner".ljust(124, b"\0") + b"%011o\0" % size + b"\0" * 20 + b"5" + b"\0" * 355
+        archive = gzip.compress(folder) + gzip.compress(b"\0" * (1 << 24)) * (size >> 24)
+        Server.files["/set.tar.gz"] = archive
+        self.fedgrab(*self.flags("set.tar.gz", archive))
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10, size)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,8 @@
 #include <zlib.h>
 
+#include <fstream>
+
+#include "fedgrab/core/file.h"
 #include "fedgrab/data/load.h"
 #include "scratch_folder.h"
 
@@ -73,6 +76,38 @@ TEST_F(Idx, RefusesADamagedPackedFile) {
   expect_refused({file, "unpack"});
 }
 
+/// Of the memory of this process since it was last reset.
+int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  int64_t kibibytes = 0;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) kibibytes = std::stoll(line.substr(6));
+  return kibibytes << 10;
+}
+void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+TEST_F(Idx, UnpacksNoMoreThanTheHeaderAnnounces) {
+  remove("train-images-idx3-ubyte");
+  const std::string name = "train-images-idx3-ubyte.gz", zeros(size_t{1} << 24, '\0');
+  write_gzip(folder.path("head.gz"), idx({3, 1, 2}, "abcdef"));
+  write_gzip(folder.path("zeros.gz"), zeros);
+  const auto bytes_of = [&](const char* file) {
+    const auto bytes = read_bytes(folder.path(file));
+    return std::string(bytes.begin(), bytes.end());
+  };
+  std::string bomb = bytes_of("head.gz");
+  const std::string more = bytes_of("zeros.gz");
+  for (int times = 0; times < 64; ++times) bomb += more;  // 1 GiB in 1 MiB
+  const auto file = folder.write(name, bomb);
+  reset_peak_memory();
+  const int64_t before = peak_memory();
+  expect_refused({file, "more than 6 bytes", "3 x 1 x 2"});
+  EXPECT_LT(peak_memory() - before, int64_t{1} << 28);
+  // As many elements as that, of which there are none.
+  write_gzip(file, idx({1U << 10, 1U << 10, 1U << 10}, ""));
+  expect_refused({file, "too short", "1024 x 1024 x 1024"});
+}
+
 TEST_F(Idx, ReadsColourWithChannelsFirstOrLast) {
   remove("train-images-idx3-ubyte");
   remove("t10k-images-idx3-ubyte");
@@ -102,12 +137,12 @@ TEST_F(Idx, RefusesTruncatedAndOverlongFiles) {
   const auto file = folder.write("train-images-idx3-ubyte", idx({3, 1, 2}, "abcde"));
   expect_refused({file, "5 bytes", "3 x 1 x 2"});
   folder.write("train-images-idx3-ubyte", idx({3, 1, 2}, "abcdefg"));
-  expect_refused({file, "7 bytes"});
+  expect_refused({file, "more than 6 bytes", "3 x 1 x 2"});
   folder.write("train-images-idx3-ubyte", idx({3, 1, 2}, "").substr(0, 9));
   expect_refused({file, "header"});
   // 2^96 elements: the product must not wrap around to something that fits.
   folder.write("train-images-idx3-ubyte", idx({1U << 31, 1U << 31, 1U << 31}, ""));
-  expect_refused({file, "0 bytes"});
+  expect_refused({file, "too short", "2147483648 x 2147483648"});
   folder.write("train-images-idx3-ubyte", idx({3, 0, 2}, ""));
   expect_refused({file, "not images"});
 }
