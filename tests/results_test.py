@@ -3,6 +3,7 @@ and documents cite stands in a table. The rules are in scripts/results.py."""
 import importlib.util
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -15,6 +16,12 @@ SPEC.loader.exec_module(results)
 class Published(unittest.TestCase):
     def test_numbers_agree(self):
         self.assertEqual([], results.check(TREE))
+
+    def test_what_the_demo_prints_is_in_a_table(self):
+        cells = {row["method"]: [row[group] for group in ("All", "Many", "Med", "Few")]
+                 for row in results.read_csv(TREE / "results" / "shapes-demo" / "table.csv")}
+        shown = re.findall(r"(?m)^    (FedAvg|fedgrab\+) +(.*)$", (TREE / "README.md").read_text(encoding="utf-8"))
+        self.assertEqual(cells, {name: re.split(r"  +", numbers) for name, numbers in shown})
 
 
 class Database(unittest.TestCase):
