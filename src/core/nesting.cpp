@@ -53,6 +53,13 @@ void check_header(std::string_view text, size_t at, const std::string& file, Fau
               "the file must be valid TOML");
 }
 
+/// toml++ assumes that a value begins wherever an array is not closed by its own bracket.
+void check_closing(char found, char expected, const std::string& file, Fault fault) {
+  if (found != expected)
+    throw Error(fault, file, fmt::format("has \"{}\" where \"{}\" is expected", found, expected),
+                "the file must be valid TOML");
+}
+
 }  // namespace
 
 std::string_view shallow_json(std::string_view text, const std::string& file, Fault fault) {
@@ -71,10 +78,14 @@ std::string_view shallow_json(std::string_view text, const std::string& file, Fa
 }
 
 std::string_view shallow_toml(std::string_view text, const std::string& file, Fault fault) {
-  std::vector<int> open;  // of each open bracket, the levels before it
-  int base = 0;           // levels of the innermost bracket
-  int levels = 0;         // of it and of the dots after it
-  bool value = false;     // after the = of this line
+  struct Bracket {
+    char closing;
+    int levels_before;
+  };
+  std::vector<Bracket> open;
+  int base = 0;        // levels of the innermost bracket
+  int levels = 0;      // of it and of the dots after it
+  bool value = false;  // after the = of this line
   const auto inside = [&] { return !open.empty(); };
   const size_t start = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;  // what editors begin UTF-8 with
   for (size_t at = 0; at < text.size();) {
@@ -100,10 +111,11 @@ std::string_view shallow_toml(std::string_view text, const std::string& file, Fa
     if (c == '.') {
       ++levels;
     } else if (c == '[' || c == '{') {
-      open.push_back(base);
+      open.push_back({c == '[' ? ']' : '}', base});
       base = ++levels;
     } else if ((c == ']' || c == '}') && inside()) {
-      levels = base = open.back();
+      check_closing(c, open.back().closing, file, fault);
+      levels = base = open.back().levels_before;
       open.pop_back();
     } else if (c == ',' || (c == '\n' && !inside())) {
       levels = base;

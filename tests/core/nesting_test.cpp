@@ -68,6 +68,15 @@ TEST(Nesting, ATableNeedsAName) {
     EXPECT_EQ(shallow_toml(text, "file.x"), text);
 }
 
+TEST(Nesting, ABracketIsClosedByItsOwn) {
+  for (const std::string text : {"a = [}", "a = [1, }", "a = {b = [}", "a = [[]}", "a = {b = 1]", "a = [\n}\n]"}) {
+    EXPECT_THROW(shallow_toml(text, "file.x"), Error) << text;
+    EXPECT_THROW(Config(Schema()).load_toml_text(text, "file.x"), Error) << text;
+  }
+  for (const std::string text : {"a = [{b = [1]}, {}]", "a = ['}', \"}\"] # }", "[[a]]\nb = [\n# }\n]"})
+    EXPECT_EQ(shallow_toml(text, "file.x"), text);
+}
+
 TEST(Nesting, OnlyTextsAndCommentsOfTomlHoldOtherCharacters) {
   for (const std::string text : {"a\xCC\x9A = 1", "\xE1\x9A\x81 = 1", "a = [1,\xC2\xA0 2]", "a =\xE2\x80\xBC 1\n",
                                  "a = 5\"b=\"c\"\xEF\xBF\xBA\""}) {
