@@ -38,9 +38,10 @@ std::string report_text(const std::filesystem::path& root) {
 void demo(const std::string& out) {
   const std::string root = fresh_folder(out);
   fmt::print(
-      "Ten classes of drawn figures; the largest class has 50 times as many images as the smallest. {} clients share "
-      "the images\nby a Dirichlet distribution. Each method trains with {} seeds, on the same images in the same "
-      "order.\n\n",
+      R"(Ten classes of drawn figures; the largest class has 50 times as many images as the smallest. A Dirichlet distribution
+assigns the images to {} clients. Each method trains with {} seeds, on the same images in the same order.
+
+)",
       resolve_config(std::nullopt, {}).read<PartitionParams>("partition").clients, seeds);
   std::fflush(stdout);  // before the progress, which goes to stderr
   Table table({{"method", Align::left}, {"All"}, {"Many"}, {"Med"}, {"Few"}});
@@ -61,8 +62,14 @@ void demo(const std::string& out) {
     table.add_row(row);
   }
   fmt::print(
-      "\n{}\nTest accuracy over all classes, and over common (Many), medium (Med) and rare (Few) classes; mean of the "
-      "last ten\nrounds, ± over {} seeds.\n\n{}\nThe runs are in {}. {}\n",
+      R"(
+{}
+Test accuracy on all classes, and on common (Many), medium (Med) and rare (Few) classes; mean of the last ten rounds,
+± over {} seeds.
+
+{}
+The runs are in {}. {}
+)",
       table.to_text(), seeds, groups_text(last.groups, last.class_names), root, report_text(root));
 }
 

@@ -60,11 +60,10 @@ void print_list(const std::vector<std::string>& names, const ReproduceOptions& o
                    fmt::format("{}", time.done), time.known ? left : left + " and more", time.measure, what.needs});
   }
   fmt::print(
-      "{}\nTime for what is not done, one run after the other: \"timed\" is by a few steps of FedAvg here and now, "
-      "which "
-      "methods\nwith more to do exceed; \"by N runs\" is by the rounds that {} holds. --cells, --seeds and --rounds "
-      "cut it "
-      "down.\n",
+      R"({}
+Time for the remaining runs, one after the other. "timed": estimated from a few steps of FedAvg on this machine; other
+methods may take longer. "by N runs": estimated from the rounds in {}. --cells, --seeds and --rounds select fewer runs.
+)",
       table.to_text(), options.out.string());
 }
 
@@ -116,8 +115,8 @@ void add_reproduce(CLI::App& app) {
   command->add_flag("--quiet", flags->quiet, "Print no progress");
   flags->config = add_setting_flags(*command);
   command->footer(
-      "A trial without data: fedgrab reproduce fig4a --set data.name=shapes --model cnn --rounds 2\nAfter an "
-      "interruption, the same command continues; finished runs are not repeated.");
+      R"(A trial without data: fedgrab reproduce fig4a --set data.name=shapes --model cnn --rounds 2
+After an interruption, the same command continues; finished runs are not repeated.)");
   command->callback([flags, command] { run(*flags, *command); });
 }
 

@@ -35,8 +35,10 @@ void print_methods() {
     fmt::print("  {:18} {}\n", entry.name, entry.summary);
   }
   fmt::print(
-      "\nA method is a preset, a set of parameter values; `fedgrab params --method NAME` prints them. Parts can be "
-      "combined:\n  fedgrab run --method fedgrab --set server.optimizer=momentum posthoc.kind=tau-norm\n");
+      R"(
+A method is a preset, a set of parameter values; `fedgrab params --method NAME` prints them. Parts can be combined:
+  fedgrab run --method fedgrab --set server.optimizer=momentum posthoc.kind=tau-norm
+)");
   print_choices("local losses (--objective NAME)", objectives());
   print_choices("class prior (--set prior.source=NAME)", class_priors());
   print_choices("client algorithm (--set client.algorithm=NAME)", client_algorithms());

@@ -57,9 +57,11 @@ void add_sweep(CLI::App& app) {
                     "List the runs with their state and the remaining time, without training");
   command->add_flag("--quiet", flags->quiet, "Print no progress");
   command->footer(
-      "The [sweep] table of the file defines the grid; each combination is a run:\n  [sweep]\n  method = [\"fedavg\", "
-      "\"fedgrab\"]\n  \"train.seed\" = [1, 2, 3]\nInterrupted, the same command goes on; what is finished is never "
-      "run again.");
+      R"(The [sweep] table of the file defines the grid; each combination is a run:
+  [sweep]
+  method = ["fedavg", "fedgrab"]
+  "train.seed" = [1, 2, 3]
+After an interruption, the same command continues; finished runs are not repeated.)");
   command->callback([flags] { sweep(*flags); });
 }
 
