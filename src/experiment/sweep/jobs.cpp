@@ -15,6 +15,7 @@
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/parallel.h"
 #include "fedgrab/experiment/round_loop.h"
+#include "fedgrab/record/json_integer.h"
 #include "job_table.h"
 
 namespace fedgrab {
@@ -173,7 +174,10 @@ bool has_these_settings(const Job& job) {
 Json read_result(const Job& job) {
   try {
     Json summary = job.directory.read_summary();
-    for (const char* key : {"rounds", "seconds", "mean_last_10"}) summary.at(key);
+    // Readers of these do not check their types.
+    integer_from_json(summary.at("rounds"));
+    summary.at("seconds").get<double>();
+    summary.at("mean_last_10");
     return summary;
   } catch (const std::exception&) {
     throw Error(Fault::data, job.directory.summary().string(), "is damaged",

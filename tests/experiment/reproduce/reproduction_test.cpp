@@ -222,7 +222,10 @@ TEST_F(ReproductionTest, ADamagedRunIsSaidAndCostsNoOther) {
   const auto what = find_reproduction("table1");
   reproduce(what, options({"method=fedavg,fedprox", "longtail.factor=100", "partition.alpha=1"}));
   const std::string summary = file("table1/runs/fedprox-factor100-alpha1-seed1/summary.json");
-  for (const char* damage : {"{}", "nonsense"}) {
+  Json rounds = Json::parse(summary), seconds = rounds;
+  rounds["rounds"] = 1e89;
+  seconds["seconds"] = "long";
+  for (const std::string& damage : {std::string("{}"), std::string("nonsense"), rounds.dump(), seconds.dump()}) {
     scratch_.write("out/table1/runs/fedprox-factor100-alpha1-seed1/summary.json", damage);
     reproduce(what, options({"method=fedavg", "longtail.factor=100", "partition.alpha=1"}));
     EXPECT_NE(row(file("table1/table.csv"), "α 1,FedProx,100").find(",damaged,"), std::string::npos);
