@@ -95,6 +95,18 @@ TEST(FitTemperature, FindsTheFactorThatMakesLogitsTooLarge) {
     EXPECT_NEAR(fit_temperature(honest.logits * factor, honest.labels), 0.5 * factor, 0.03 * factor) << factor;
 }
 
+/// Of classes that no image confuses, of which the n images alone would have us be certain.
+TEST(FitTemperature, SaysHowCertainImagesWithoutAnErrorMakeIt) {
+  for (const int64_t per_class : {2, 20, 200}) {
+    const auto labels = torch::arange(3).repeat(per_class);
+    const auto logits = torch::one_hot(labels, 3).to(torch::kDouble);
+    const auto images = static_cast<double>(labels.numel());
+    const double temperature = fit_temperature(logits, labels);
+    const double error = 1 - (logits[0] / temperature).softmax(0)[0].item<double>();
+    EXPECT_NEAR(error, 2.0 / 3 / (images + 1), 0.01 / images) << images;
+  }
+}
+
 TEST(LogMeanSoftmax, IsTheClassBalancedMean) {
   const auto logits = torch::tensor({{0.9, 0.1}, {0.9, 0.1}, {0.3, 0.7}}, torch::kDouble).log();
   const auto labels = torch::tensor(std::vector<int64_t>{0, 0, 1});

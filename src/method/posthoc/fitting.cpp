@@ -78,10 +78,17 @@ double fit_tau(const torch::Tensor& logits, const torch::Tensor& labels, const t
 
 double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels) {
   const auto z = logits.to(torch::kDouble);
-  const auto weight = torch::full_like(labels, 1.0 / static_cast<double>(labels.numel()), torch::kDouble);
+  const auto images = static_cast<double>(labels.numel());
+  // Without smoothing, the loss of images that are all classified correctly has no minimum: T would go to 0. n images
+  // without an error say no more than that the next one is an error with probability of about 1/(n+1).
+  const double smoothing = 1 / (images + 1);
+  const auto loss_at = [&](double temperature) {
+    const auto log_p = (z / temperature).log_softmax(1);
+    const auto own = log_p.gather(1, labels.unsqueeze(1)).squeeze(1);
+    return -((1 - smoothing) * own + smoothing * log_p.mean(1)).sum().item<double>() / images;
+  };
   // By its logarithm: a factor of 20 either way is more than a usable model needs.
-  return std::exp(
-      minimum([&](double logarithm) { return cross_entropy(z / std::exp(logarithm), labels, weight); }, -3, 3));
+  return std::exp(minimum([&](double logarithm) { return loss_at(std::exp(logarithm)); }, -3, 3));
 }
 
 torch::Tensor log_mean_softmax(const torch::Tensor& logits, const torch::Tensor& labels) {

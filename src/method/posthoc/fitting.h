@@ -16,7 +16,8 @@ torch::Tensor fit_class_bias(const torch::Tensor& logits, const torch::Tensor& l
 /// τ ≥ 0 that minimises class-balanced cross-entropy of z − τ log π: convex.
 double fit_tau(const torch::Tensor& logits, const torch::Tensor& labels, const torch::Tensor& log_prior);
 
-/// T > 0 that minimises the cross-entropy of z / T, every image weighing the same: one minimum.
+/// T > 0 that minimises the cross-entropy of z / T with labels smoothed by 1/(n+1), n images weighing the same: one
+/// minimum.
 double fit_temperature(const torch::Tensor& logits, const torch::Tensor& labels);
 
 /// log of the class-balanced mean softmax.
