@@ -11,9 +11,8 @@
 #include "fedgrab/engine/engine.h"
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/experiment/evaluation.h"
-#include "fedgrab/experiment/preparation.h"
 #include "measure_table.h"
-#include "model_choice.h"
+#include "model_data.h"
 
 namespace fedgrab::cli {
 namespace {
@@ -38,24 +37,6 @@ void find_model(EvalFlags& flags) {
   if (flags.model.path.empty()) throw Error(Fault::usage, "command line", "model is required", "fedgrab eval --help");
 }
 
-/// The first class that differs.
-std::string first_difference(const std::vector<std::string>& trained, const std::vector<std::string>& given) {
-  const auto [a, b] = std::mismatch(trained.begin(), trained.end(), given.begin());
-  return fmt::format("\"{}\" instead of \"{}\"", *b, *a);
-}
-
-/// Where the data of a run lie, its own configuration says and no model file does.
-Assignments with_paths_of_run(const std::string& model, const std::vector<std::string>& changes) {
-  Assignments all;
-  if (const auto run = run_of(model)) {
-    const Config config = resolve_config(run->config(), {});
-    for (const auto& key : path_keys())
-      if (const auto path = std::get<std::string>(config.get(key)); !path.empty()) all.emplace_back(key, path);
-  }
-  for (auto& change : assignments_of(changes)) all.push_back(std::move(change));
-  return all;
-}
-
 struct Evaluation {
   LoadedModel model;
   PosthocRecord posthoc;
@@ -72,20 +53,8 @@ const Split& images_of(const EvalFlags& flags, const Preparation& prepared) {
   return prepared.validation;
 }
 
-Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, Preparation& prepared) {
+Evaluation evaluate_as(const EvalFlags& flags, const Assignments& changes, const Preparation& prepared) {
   const LoadedModel loaded = redeploy(flags.model.path, changes, &prepared, flags.model.which());
-  if (prepared.data.shape() != loaded.card.input || prepared.data.classes() != loaded.state.model->classes)
-    throw Error(Fault::checkpoint, flags.model.path,
-                fmt::format("expects {} classes of {}x{}x{} images, the data has {} of {}x{}x{}",
-                            loaded.state.model->classes, loaded.card.input.channels, loaded.card.input.height,
-                            loaded.card.input.width, prepared.data.classes(), prepared.data.shape().channels,
-                            prepared.data.shape().height, prepared.data.shape().width));
-  if (prepared.data.class_names != loaded.card.class_names)
-    throw Error(Fault::checkpoint, flags.model.path,
-                fmt::format("was trained on classes that differ from those of the data: {}",
-                            first_difference(loaded.card.class_names, prepared.data.class_names)),
-                "the class folders must have the same names as in training");
-  prepared.data.normalisation = loaded.card.normalisation;
   const Config config = resolve_config({flags.model.path, loaded.card.config}, changes);
   const Settings settings = read_settings(config);
   const Partition nobody;
@@ -131,7 +100,7 @@ Table class_table(const Evaluation& evaluation, const std::vector<std::string>& 
 void evaluate(const EvalFlags& flags) {
   const Assignments changes = with_paths_of_run(flags.model.path, flags.set);
   const ModelCard card = load_model(flags.model.path, flags.model.which()).card;
-  Preparation prepared = prepare(read_settings(resolve_config({flags.model.path, card.config}, changes)));
+  const Preparation prepared = data_of(flags.model, card, changes);
   std::vector<Evaluation> evaluations;
   if (flags.posthoc.empty()) evaluations.push_back(evaluate_as(flags, changes, prepared));
   for (const auto& kind : flags.posthoc) {

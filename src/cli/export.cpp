@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -12,7 +13,7 @@
 #include "fedgrab/experiment/checkpoint.h"
 #include "fedgrab/model/onnx.h"
 #include "fedgrab/model/torchscript.h"
-#include "model_choice.h"
+#include "model_data.h"
 
 namespace fedgrab {
 namespace cli {
@@ -86,7 +87,7 @@ void find_summary(const ExportFlags& flags, const LoadedModel& loaded, CardSourc
   if (!flags.set.empty()) return;  // another classifier than the one that was measured
   if (loaded.file.lexically_normal() == run->best().lexically_normal())
     source.section = "best";
-  else if (loaded.card.round == source.summary.value("rounds", int64_t{-1}))
+  else if (loaded.card.round == source.summary.value("rounds", Json()))
     source.section = "last";
 }
 
@@ -104,11 +105,21 @@ std::optional<fs::path> write_card(const ExportFlags& flags, ExportFormat format
   return page;
 }
 
+/// With the data of the run, if the requested classifier is fitted on them.
+LoadedModel deployed_model(const ExportFlags& flags) {
+  for (const auto& [key, value] : assignments_of(flags.set))
+    if (!key.starts_with("posthoc.") && !key.starts_with("prior.") && !is_path_key(key))
+      throw Error(Fault::usage, key, "changes nothing in what is exported",
+                  fmt::format("--set takes posthoc.*, prior.* and {}", fmt::join(path_keys(), ", ")));
+  const auto changes = with_paths_of_run(flags.model.path, flags.set);
+  const ModelCard card = load_model(flags.model.path, flags.model.which()).card;
+  std::optional<Preparation> data;
+  if (!flags.set.empty() && needs_data(card, changes)) data = data_of(flags.model, card, changes);
+  return redeploy(flags.model.path, changes, data ? &*data : nullptr, flags.model.which());
+}
+
 void export_model(const ExportFlags& flags) {
-  for (const auto& change : flags.set)
-    if (!change.starts_with("posthoc.") && !change.starts_with("prior."))
-      throw Error(Fault::usage, change, "changes nothing in what is exported", "--set takes posthoc.* and prior.*");
-  LoadedModel loaded = redeploy(flags.model.path, assignments_of(flags.set), nullptr, flags.model.which());
+  LoadedModel loaded = deployed_model(flags);
   loaded.card = for_export(loaded.card);
   const ExportFormat format = format_of(flags);
   write_model(flags, format, loaded);

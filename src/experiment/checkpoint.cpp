@@ -182,6 +182,18 @@ LoadedModel load_model(const fs::path& path, RunModel which) {
   return loaded;
 }
 
+namespace {
+
+bool needs_data(const Composition& method) {
+  return method.fitted() || method.has_temperature() || method.needs().global_counts;
+}
+
+}  // namespace
+
+bool needs_data(const ModelCard& card, const Assignments& changes) {
+  return needs_data(Composition(resolve_config({"the description of the model", card.config}, changes)));
+}
+
 LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Preparation* prepared, RunModel which) {
   for (const auto& [key, value] : changes)
     if (key.starts_with("method") || key.starts_with("objective") || key.starts_with("server.") ||
@@ -211,12 +223,11 @@ LoadedModel redeploy(const fs::path& path, const Assignments& changes, const Pre
 
   const Config config = resolve_config(trained_with, changes);
   Composition method(config);
-  const bool fits = method.fitted() || method.has_temperature();
-  if ((fits || method.needs().global_counts) && prepared == nullptr)
-    throw Error(Fault::usage, "posthoc.kind", "is fitted on data", "use it with eval, which reads the data");
+  if (needs_data(method) && prepared == nullptr)
+    throw Error(Fault::usage, method.has_temperature() ? "posthoc.temperature" : "posthoc.kind", "is fitted on data");
   if (method.needs().global_counts) method.learn_counts(prepared->counts);
   require_trained(method, trained, checkpoint, config);
-  if (fits) {
+  if (method.fitted() || method.has_temperature()) {
     const Partition nobody;
     const Federation federation{prepared->data, nobody, checkpoint.global.model, config.read<TrainParams>("train")};
     const auto engine = make_engine(config.read<EngineParams>("engine"), federation);

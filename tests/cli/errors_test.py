@@ -293,7 +293,7 @@ class Checkpoints(Errors):
         train(self.folder, "--rounds", 1, "--clients", 2, "--data", "folder", "--data-path", "data", "--set", "data.size=16", "--out", "out")
         self.fedgrab("eval", "out")
         (self.folder / "data" / "red").rename(self.folder / "data" / "rosso")
-        self.refuse(CHECKPOINT, ["eval", "out"], "out", "other classes", "rosso", "red")
+        self.refuse(CHECKPOINT, ["eval", "out"], "out", "classes that differ", "rosso", "red")
 
     def test_starting_from_another_model(self):
         model = self.runs / "resnet8" / "model.safetensors"

@@ -1,5 +1,6 @@
 """Post-hoc classifiers as a user meets them: fitted, on record, compared, chosen on the validation split."""
 import json
+import struct
 import unittest
 
 from harness import Case, new_folder, tensors, train
@@ -50,9 +51,20 @@ class Posthoc(Case):
         self.assertEqual(plain["per_class"], scaled["per_class"])
         self.assertLess(scaled["loss"], plain["loss"])
 
+    def test_an_exported_model_is_fitted_on_the_data_of_its_run(self):
+        changed = ["--set", "posthoc.temperature=true"]
+        self.fedgrab("export", "held", "--last", "-o", "plain.safetensors", folder=self.runs)
+        self.fedgrab("export", "held", "-o", "scaled.safetensors", *changed, folder=self.runs)
+        temperature = self.evaluate("held", "--posthoc", "none", *changed)[0]["posthoc"]["temperature"]
+        plain, scaled = (struct.unpack("<10f", tensors(self.runs / f"{name}.safetensors")[0]["fc.bias"][2]) for name in ("plain", "scaled"))
+        for before, after in zip(plain, scaled):
+            self.assertAlmostEqual(before / temperature, after, 5)
+        self.assertIn("calibrated: a temperature was fitted", (self.runs / "scaled.safetensors.md").read_text())
+
     def test_says_what_is_missing(self):
         for arguments, words in ((["eval", "own", "--split", "validation"], "the run has no validation split"),
                                  (["eval", "own", "--posthoc", "none", "--set", "posthoc.temperature=true"], "posthoc.temperature: is fitted on a validation split"),
+                                 (["export", "own", "-o", "x.onnx", "--set", "posthoc.temperature=true"], "posthoc.temperature: is fitted on a validation split"),
                                  (["run", "--set", "posthoc.kind=mean-softmax", "posthoc.fit_on=validation"], "posthoc.fit_on: there is no validation split")):
             self.assertIn(words, self.fedgrab(*arguments, code=2, folder=self.runs))
 

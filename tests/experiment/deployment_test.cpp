@@ -68,7 +68,7 @@ TEST_F(Deployment, ReadsThePriorOfAnAuxiliaryHeadThatWasTrained) {
 TEST_F(Deployment, TakesTheClassCountsOfTheDataWhereItNeedsThem) {
   const auto fedavg = run("fedavg");
   const Assignments counted{{"posthoc.kind", "logit-adjustment"}, {"prior.source", "counts"}};
-  expect_error(Fault::usage, [&] { redeploy(fedavg.root, counted, nullptr); }, {"posthoc.kind", "eval"});
+  expect_error(Fault::usage, [&] { redeploy(fedavg.root, counted, nullptr); }, {"posthoc.kind", "data"});
   const Preparation prepared = prepare(read_settings(resolve_config(fedavg.config(), {})));
   const auto plain = load_model(fedavg.root).state;
   const auto share = to_tensor(prepared.counts) / to_tensor(prepared.counts).sum();

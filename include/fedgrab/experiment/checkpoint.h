@@ -61,9 +61,12 @@ struct LoadedModel {
 /// From a model file, a checkpoint, or a run directory (without a final model, its newest checkpoint).
 LoadedModel load_model(const std::filesystem::path& path, RunModel which = RunModel::best);
 
-/// The same; where `changes` name posthoc.* or prior.*, the model of the checkpoint, or of a run directory's newest
-/// one, is deployed again with them: with τ-norm, say, after FedAvg. `prepared`: the data of the run, for what is
-/// fitted; may be null.
+/// Whether what a model is deployed with, after `changes`, is computed from the data of its run.
+bool needs_data(const ModelCard& card, const Assignments& changes);
+
+/// The same as load_model; where `changes` name posthoc.* or prior.*, the model of the checkpoint, or of a run
+/// directory's newest one, is deployed again with them: with τ-norm, say, after FedAvg. `prepared`: the data of the
+/// run; may be null where needs_data() is false.
 LoadedModel redeploy(const std::filesystem::path& path, const Assignments& changes, const Preparation* prepared,
                      RunModel which = RunModel::best);
 
