@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include "fedgrab/experiment/new_run_directory.h"
 #include "fedgrab/experiment/round_loop.h"
 #include "interruptible.h"
 #include "module.h"

@@ -8,6 +8,7 @@
 #include "config_flags.h"
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/experiment/new_run_directory.h"
 #include "fedgrab/experiment/round_loop.h"
 #include "fedgrab/method/composition.h"
 #include "fedgrab/method/presets.h"

@@ -131,8 +131,7 @@ Predictions CpuEngine::predict_part(const State& state, const Split& split, int6
 }  // namespace
 
 std::unique_ptr<Engine> make_cpu_engine(const EngineParams& params, const Federation& federation) {
-  const int workers = params.workers > 0 ? static_cast<int>(params.workers) : available_cores();
-  return std::make_unique<CpuEngine>(workers, federation);
+  return std::make_unique<CpuEngine>(worker_threads(params), federation);
 }
 
 }  // namespace fedgrab

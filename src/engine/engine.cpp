@@ -22,13 +22,17 @@ bool on_cuda(const EngineParams& params) {
 #endif
 }
 
+int worker_threads(const EngineParams& params) {
+  return params.workers > 0 ? static_cast<int>(params.workers) : available_cores();
+}
+
 std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation) {
 #ifdef FEDGRAB_CUDA
   if (on_cuda(params)) return make_cuda_engine(params, federation);
 #else
   on_cuda(params);  // may throw
 #endif
-  reserve_blas_memory(static_cast<int>(params.workers > 0 ? params.workers : available_cores()) + 1);
+  reserve_blas_memory(worker_threads(params) + 1);
   return make_cpu_engine(params, federation);
 }
 

@@ -76,6 +76,8 @@ class Engine {
 /// with its rank, so that its state never moves.
 std::vector<int> owners_of(const Partition& partition, int ranks);
 
+/// engine.workers, or one for each core.
+int worker_threads(const EngineParams& params);
 /// Whether make_engine() will take the GPU. Throws a usage Error if a GPU is requested and there is none.
 bool on_cuda(const EngineParams& params);
 std::unique_ptr<Engine> make_engine(const EngineParams& params, const Federation& federation);

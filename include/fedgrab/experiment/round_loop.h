@@ -1,7 +1,6 @@
 /// One run from configuration to summary.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "fedgrab/core/communicator.h"
@@ -22,12 +21,5 @@ struct RunOptions {
 Summary run_experiment(const Config& config, const RunOptions& options);
 /// The same, with the clients distributed over ranks.
 Summary run_experiment(const Config& config, const RunOptions& options, Communicator& ranks);
-
-/// The directory for a new run: `wanted`, which must not hold one already, or else a fresh name under runs/.
-RunDirectory new_run_directory(const std::string& wanted, const Settings& settings);
-
-int64_t clients_per_round(int64_t clients, double participation);
-/// The clients of a round, ascending.
-std::vector<int64_t> choose_clients(int64_t clients, double participation, int64_t round, uint64_t seed);
 
 }  // namespace fedgrab

@@ -1,17 +1,16 @@
 #include "fedgrab/experiment/benchmark.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 
 #include "eager_model.h"
 #include "fedgrab/core/error.h"
-#include "fedgrab/core/parallel.h"
+#include "fedgrab/core/peak_memory.h"
 #include "fedgrab/core/progress.h"
 #include "fedgrab/core/stopwatch.h"
 #include "fedgrab/experiment/federation_run.h"
-#include "fedgrab/experiment/round_loop.h"
+#include "fedgrab/experiment/participation.h"
 #include "fedgrab/objective/balancer.h"
 
 namespace fedgrab {
@@ -201,7 +200,7 @@ BenchReport new_report(const Workload& work, const Engine& engine) {
 
 BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet18) {
   const auto settings = read_settings(config);
-  const auto workers = static_cast<int>(settings.engine.workers > 0 ? settings.engine.workers : available_cores());
+  const int workers = worker_threads(settings.engine);
   Workload work(config, int64_t{2} * workers);
   const auto& train = work.run.settings.train;
   const auto one = make_engine({.device = Device::cpu, .workers = 1}, *work.run.federation);
@@ -314,9 +313,7 @@ BenchReport run_benchmark(const Config& config, double seconds, bool with_resnet
   BenchReport report = on_cuda(read_settings(config).engine) ? benchmark_cuda(config, seconds)
                                                              : benchmark_cpu(config, seconds, with_resnet18);
   report.overhead = report.step_ms / report.eager_step_ms - 1;
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  report.peak_memory_bytes = int64_t{usage.ru_maxrss} * 1024;
+  report.peak_memory_bytes = peak_memory_bytes();
   return report;
 }
 

@@ -13,7 +13,7 @@
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/interrupt.h"
-#include "fedgrab/core/parallel.h"
+#include "fedgrab/engine/engine.h"
 #include "fedgrab/experiment/round_loop.h"
 #include "fedgrab/record/json_integer.h"
 #include "job_table.h"
@@ -46,8 +46,7 @@ ChildProcess start(const Job& job, const JobOptions& options) {
   auto command = job.command;
   if (job.directory.exists()) command.emplace_back("--resume");
   if (options.at_once > 1) {
-    const auto asked = std::get<int64_t>(job.config.get("engine.workers"));
-    const int64_t share = (asked > 0 ? asked : available_cores()) / options.at_once;
+    const int64_t share = worker_threads(job.config.read<EngineParams>("engine")) / options.at_once;
     command.insert(command.end(), {"--set", fmt::format("engine.workers={}", std::max<int64_t>(share, 1))});
   }
   make_folder(log_of(job).parent_path());

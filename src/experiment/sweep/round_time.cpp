@@ -19,7 +19,7 @@ constexpr int64_t batches_timed = 2;
 StepTime measure(const Settings& settings) {
   note(fmt::format("timing a few steps of {} at batch {}", settings.model.name, settings.train.batch));
   const Dataset data = make_shapes(10, 10, settings.seed());
-  const int64_t workers = settings.engine.workers > 0 ? settings.engine.workers : available_cores();
+  const int workers = worker_threads(settings.engine);
   Partition partition(static_cast<size_t>(on_cuda(settings.engine) ? settings.partition.clients : workers));
   int64_t next = 0;
   for (auto& own : partition)
