@@ -73,7 +73,7 @@ void print_classes(const Preparation& p) {
 
 void info(const ConfigFlags& flags) {
   Settings settings = read_settings(flags.resolve());
-  settings.data.bad = "skip";  // to name them all
+  settings.data.bad = BadImage::skip;  // to name them all
   const Preparation p = prepare(settings);
   const auto [least, most] = std::minmax_element(p.counts.begin(), p.counts.end());
   fmt::print("{}: {} classes, images {}, {} training images of {} available, {} test images\n", p.data.name,
@@ -101,7 +101,7 @@ void check(const ConfigFlags& flags) {
                       ? "data.images is the folder that the listed paths are below"
                       : fmt::format("data.images is the folder of {}: {}", files->images, files->obtain));
   }
-  settings.data.bad = "skip";
+  settings.data.bad = BadImage::skip;
   settings.data.verify = true;
   const Dataset data = load_dataset(settings.data, settings.seed());
   print_sources(data);

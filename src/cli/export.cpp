@@ -86,9 +86,9 @@ void find_summary(const ExportFlags& flags, const LoadedModel& loaded, CardSourc
   source.summary = run->read_summary();
   if (!flags.set.empty()) return;  // another classifier than the one that was measured
   if (loaded.file.lexically_normal() == run->best().lexically_normal())
-    source.section = "best";
+    source.model = RunModel::best;
   else if (loaded.card.round == source.summary.value("rounds", Json()))
-    source.section = "last";
+    source.model = RunModel::last;
 }
 
 /// Beside the file; of what is no file, a pipe say, there is none.
@@ -97,7 +97,7 @@ std::optional<fs::path> write_card(const ExportFlags& flags, ExportFormat format
   CardSource source{.file = fs::path(flags.out).filename().string(),
                     .outputs = outputs_of(format),
                     .summary = {},
-                    .section = {},
+                    .model = {},
                     .counts = !flags.no_counts};
   find_summary(flags, loaded, source);
   const fs::path page = flags.out + ".md";

@@ -5,10 +5,21 @@
 
 #include <algorithm>
 
+#include "fedgrab/core/enums.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/data/augment/operations.h"
 
 namespace fedgrab {
+namespace {
+
+/// Names in data.augment that stand for a list: the data set's own operations, or none at all.
+enum class NamedList { usual, empty };
+
+}  // namespace
+
+template <>
+inline constexpr auto enum_names<NamedList> = names("auto", "none");
+
 namespace {
 
 template <class... Kinds>
@@ -98,7 +109,7 @@ CropAndFlip leading_crop_and_flip(const OperationList& list) {
 }
 
 std::vector<std::string> augmentation_names() {
-  std::vector<std::string> names{"auto", "none"};
+  std::vector<std::string> names = all_names<NamedList>();
   names.insert(names.end(), operation_names().begin(), operation_names().end());
   names.insert(names.end(), {"crop+flip", "resized-crop+flip"});
   return names;
@@ -109,11 +120,11 @@ Augmentation make_augmentation(const std::vector<std::string>& names, const Augm
   Augmentation augmentation;
   for (const auto& entry : names)
     for (const auto& name : split_at_plus(entry)) {
-      if (name == "none") continue;
-      if (name == "auto")
-        for (const Operation& operation : usual.operations) augmentation.operations.add(operation);
-      else
+      const auto list = enum_named<NamedList>(name);
+      if (!list)
         augmentation.operations.add(make_operation(name, setup));
+      else if (*list == NamedList::usual)
+        for (const Operation& operation : usual.operations) augmentation.operations.add(operation);
     }
   return augmentation;
 }

@@ -252,10 +252,6 @@ const ListedSet* find_listed_set(std::string_view name) {
   return found == listed_sets.end() ? nullptr : &*found;
 }
 
-bool made_of_lists(const DataParams& params) {
-  return params.name == "list" || find_listed_set(params.name) != nullptr;
-}
-
 int64_t stored_side(const DataParams& params, int64_t size) {
   const int64_t side = params.cache_size > 0 ? params.cache_size : size + size / 14 * 2;
   if (side < size || (side - size) % 2 != 0)
@@ -291,7 +287,7 @@ fs::path cache_folder(const DataParams& params) {
 }
 
 std::optional<ListedFiles> check_listed_files(const DataParams& params, uint64_t seed) {
-  if (!made_of_lists(params)) return std::nullopt;
+  if (origin_of(params) != Origin::lists) return std::nullopt;
   const ListedSet* set = find_listed_set(params.name);
   const Listing listing = read_listing(params, seed);
   ListedFiles found;
@@ -313,8 +309,8 @@ Dataset read_listed_images(const DataParams& params, uint64_t seed) {
   data.name = params.name;
   data.class_names = std::move(listing.class_names);
   data.augmentation = {resized_crop(), flip()};
-  CacheRules rules{cache_folder(params), "",           side, params.channels == 1 ? 1 : 3, levels_of(params),
-                   params.bad == "skip", params.verify};
+  CacheRules rules{cache_folder(params),         "",           side, params.channels == 1 ? 1 : 3, levels_of(params),
+                   params.bad == BadImage::skip, params.verify};
   data.normalisation = rules.channels == 1 ? Normalisation{{0.5F}, {0.25F}} : imagenet_normalisation();
   const auto fill = [&](Split& split, const ListedSplit& listed, const char* part) {
     rules.name = fmt::format("{}-{}", params.name, part);

@@ -32,8 +32,6 @@ struct Listing {
 /// Reads the lists, not the images.
 Listing read_listing(const DataParams& params, uint64_t seed);
 
-bool made_of_lists(const DataParams& params);
-
 /// Of the squares that are stored, for a model that sees `size`: 256 for 224, as is usual, and the same share
 /// elsewhere.
 int64_t stored_side(const DataParams& params, int64_t size);

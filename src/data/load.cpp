@@ -7,34 +7,51 @@
 #include <cmath>
 
 #include "fedgrab/core/error.h"
+#include "fedgrab/core/registry.h"
 #include "fedgrab/data/image.h"
 #include "listed_images.h"
 
 namespace fedgrab {
 namespace {
 
-const std::string& path_of(const DataParams& params) {
-  if (params.path.empty())
-    throw Error(Fault::usage, "data.path", fmt::format("is not set, and {} is read from there", params.name),
-                "name the file or folder of the data set");
-  return params.path;
+struct DataFormat {
+  std::string name;
+  Origin origin;
+  Dataset (*read)(const DataParams& params, uint64_t seed);
+};
+
+const std::vector<DataFormat>& data_formats() {
+  using Params = DataParams;
+  static const std::vector<DataFormat> formats{
+      {"shapes", Origin::built_in,
+       [](const Params& p, uint64_t seed) { return make_shapes(p.per_class, p.test_per_class, seed); }},
+      {"cifar10", Origin::arrays, [](const Params& p, uint64_t) { return read_cifar(p.path, 10); }},
+      {"cifar100", Origin::arrays, [](const Params& p, uint64_t) { return read_cifar(p.path, 100); }},
+      {"idx", Origin::arrays, [](const Params& p, uint64_t) { return read_idx(p.path); }},
+      {"npz", Origin::arrays, [](const Params& p, uint64_t) { return read_npz(p.path); }},
+      {"folder", Origin::folder,
+       [](const Params& p, uint64_t seed) {
+         return read_image_folder(p.path, p.size, p.channels, p.test_fraction, seed, levels_of(p));
+       }},
+      {"imagenet-lt", Origin::lists, read_listed_images},
+      {"places-lt", Origin::lists, read_listed_images},
+      {"inaturalist-2018", Origin::lists, read_listed_images},
+      {"inaturalist-user", Origin::lists, read_listed_images},
+      {"list", Origin::lists, read_listed_images},
+  };
+  return formats;
+}
+
+const DataFormat& format_of(const DataParams& params) {
+  return find_in(data_formats(), "data.name", params.name, fmt::format("one of {}", fmt::join(data_set_names(), ", ")));
 }
 
 Dataset read_by_name(const DataParams& params, uint64_t seed) {
-  if (params.name == "shapes") return make_shapes(params.per_class, params.test_per_class, seed);
-  if (params.name == "cifar10") return read_cifar(path_of(params), 10);
-  if (params.name == "cifar100") return read_cifar(path_of(params), 100);
-  if (params.name == "idx") return read_idx(path_of(params));
-  if (params.name == "npz") return read_npz(path_of(params));
-  if (params.name == "folder")
-    return read_image_folder(path_of(params), params.size, params.channels, params.test_fraction, seed,
-                             levels_of(params));
-  if (made_of_lists(params)) {
-    path_of(params);
-    return read_listed_images(params, seed);
-  }
-  throw Error(Fault::usage, "data.name", fmt::format("unknown data set {}", params.name),
-              fmt::format("one of {}", fmt::join(data_set_names(), ", ")));
+  const DataFormat& format = format_of(params);
+  if (format.origin != Origin::built_in && params.path.empty())
+    throw Error(Fault::usage, "data.path", fmt::format("is not set, and {} is read from there", params.name),
+                "name the file or folder of the data set");
+  return format.read(params, seed);
 }
 
 Augmentation chosen_augmentation(const DataParams& params, const Dataset& data) {
@@ -81,12 +98,9 @@ bool shows_colour(const Image& image) {
 
 }  // namespace
 
-const std::vector<std::string>& data_set_names() {
-  static const std::vector<std::string> names{
-      "shapes",    "cifar10",          "cifar100",         "idx", "npz", "folder", "imagenet-lt",
-      "places-lt", "inaturalist-2018", "inaturalist-user", "list"};
-  return names;
-}
+std::vector<std::string> data_set_names() { return names_in(data_formats()); }
+
+Origin origin_of(const DataParams& params) { return format_of(params).origin; }
 
 Dataset load_dataset(const DataParams& params, uint64_t seed) {
   Dataset data = read_by_name(params, seed);
@@ -104,10 +118,13 @@ std::optional<Levels> levels_of(const DataParams& params) {
   return Levels{params.levels[0], params.levels[1]};
 }
 
-bool resizes_images(const DataParams& params) { return params.name == "folder" || made_of_lists(params); }
+bool resizes_images(const DataParams& params) {
+  const Origin origin = origin_of(params);
+  return origin == Origin::folder || origin == Origin::lists;
+}
 
 LoneImage read_alone(const std::filesystem::path& path, const DataParams& params, ImageShape input) {
-  const bool cut = made_of_lists(params);
+  const bool cut = origin_of(params) == Origin::lists;
   const int64_t side = cut ? stored_side(params, input.height) : 0;
   const Image file = read_image(path, side, levels_of(params));
   const ImageShape source{file.shape.channels, file.shape.height * file.reduced, file.shape.width * file.reduced};

@@ -67,11 +67,12 @@ void collect(const Json& json, size_t classes, Measures& found) {
 
 Measures measures_of(const CardSource& source, size_t classes) {
   Measures found;
-  if (source.section.empty() || !source.summary.is_object()) return found;
+  if (!source.model || !source.summary.is_object()) return found;
+  const std::string section = name_of(*source.model);
   // With intervals first: of two measures of one name, the first counts.
-  if (source.summary.contains("measures") && source.summary["measures"].contains(source.section))
-    collect(source.summary["measures"][source.section], classes, found);
-  if (source.summary.contains(source.section)) collect(source.summary[source.section], classes, found);
+  if (source.summary.contains("measures") && source.summary["measures"].contains(section))
+    collect(source.summary["measures"][section], classes, found);
+  if (source.summary.contains(section)) collect(source.summary[section], classes, found);
   return found;
 }
 
@@ -84,7 +85,7 @@ std::string markdown_rows(const std::vector<std::pair<std::string, std::string>>
 
 std::string posthoc_line(const Config& config, const CardSource& source) {
   std::string text = std::get<std::string>(config.get("posthoc.kind"));
-  if (source.section != "last" || !source.summary.contains("posthoc")) return text;
+  if (source.model != RunModel::last || !source.summary.contains("posthoc")) return text;
   for (const auto& [key, value] : source.summary["posthoc"].items())
     if (value.is_number())
       text += fmt::format(", {} {}", words(key), number(value));
@@ -111,7 +112,7 @@ std::string what_it_is(const LoadedModel& model, const Config& config, const Car
       {"training",
        fmt::format("simulated federation: {} clients, partition {}, method {}, round {} of {}{}",
                    text("partition.clients"), text("partition.kind"), text("method.name"), card.round,
-                   text("train.rounds"), source.section == "best" ? ", the best on the validation split" : "")},
+                   text("train.rounds"), source.model == RunModel::best ? ", the best on the validation split" : "")},
       {"post-hoc classifier", posthoc_line(config, source)},
       {"probabilities", calibrated(card) ? "calibrated: a temperature was fitted on the validation split"
                                          : "not calibrated: the softmax of the logits"},
@@ -156,9 +157,10 @@ std::string measures_text(const CardSource& source, const Measures& measures) {
     return "## Measures\n\nNone are known: the file was not exported from a finished run, or the classifier was "
            "changed "
            "after the run. `fedgrab eval` measures it.\n\n";
-  std::string text = fmt::format(
-      "## Measures\n\nOn the test set of the run, {}.\n\n",
-      source.section == "best" ? "of the round that was the best on the validation split" : "after the last round");
+  std::string text =
+      fmt::format("## Measures\n\nOn the test set of the run, {}.\n\n",
+                  source.model == RunModel::best ? "of the round that was the best on the validation split"
+                                                 : "after the last round");
   return text + markdown_rows(measures.totals, "measure", "value");
 }
 

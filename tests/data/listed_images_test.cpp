@@ -121,7 +121,7 @@ TEST_F(ListedImages, ReadsAValidationList) {
   for (const auto& [name, value] : {std::pair("a", 1), {"b", 2}, {"c", 3}, {"d", 4}})
     image(fmt::format("{}.ppm", name), value);
   folder.write("bad.ppm", "P6");
-  params.bad = "skip";
+  params.bad = BadImage::skip;
   const Dataset data = load();
   EXPECT_EQ(firsts(data.validation), (std::vector<int>{4}));
   EXPECT_EQ(data.validation.labels, (std::vector<int32_t>{1}));
@@ -164,7 +164,7 @@ TEST_F(ListedImages, LeavesBadFilesOutOfLabelsAndClients) {
   for (const auto& [name, value] : {std::pair("a", 1), {"b", 2}, {"c", 3}}) image(fmt::format("{}.ppm", name), value);
   folder.write("bad.ppm", "P6");
   expect_error(Fault::data, [&] { load(); }, {folder.path("bad.ppm")});
-  params.bad = "skip";
+  params.bad = BadImage::skip;
   const Dataset data = load();
   EXPECT_EQ(firsts(data.train), (std::vector<int>{1, 3, 2}));
   EXPECT_EQ(data.train.labels, (std::vector<int32_t>{0, 1, 1}));

@@ -7,13 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "fedgrab/core/enums.h"
 #include "fedgrab/data/dataset.h"
 #include "fedgrab/data/image.h"
 
 namespace fedgrab {
 
 /// Every value of data.name.
-const std::vector<std::string>& data_set_names();
+std::vector<std::string> data_set_names();
+
+/// What is done at an image that cannot be read.
+enum class BadImage { stop, skip };
+template <>
+inline constexpr auto enum_names<BadImage> = names("stop", "skip");
 
 struct DataParams {
   std::string name = "shapes";
@@ -28,7 +34,7 @@ struct DataParams {
   int64_t cutout = 0;
   std::string cache;
   int64_t cache_size = 0;
-  std::string bad = "stop";
+  BadImage bad = BadImage::stop;
   bool verify = false;
   std::vector<double> levels;
   std::vector<double> mean, std;
@@ -60,8 +66,7 @@ struct DataParams {
     v.param("cache_size", cache_size,
             "lists: side of the decoded squares in pixels; training crops them (0: 8/7 of data.size)")
         .between(0, 4096);
-    v.param("bad", bad, "lists: stop at an unreadable image, or skip it and list it in a file next to the cache")
-        .one_of({"stop", "skip"});
+    v.param("bad", bad, "lists: stop at an unreadable image, or skip it and list it in a file next to the cache");
     v.param("verify", verify, "lists: verify the checksums of all cached images at the start");
     v.param("levels", levels,
             "folder, lists: pixel values that become black and white, as low,high, for images of more than 8 bits "
@@ -70,6 +75,11 @@ struct DataParams {
     v.param("std", std, "normalisation standard deviation per channel (empty: the data set's own)").between(1e-3, 10);
   }
 };
+
+/// Where the images of a data set come from: made by this program, arrays of one size, a folder of files, or files that
+/// lists name.
+enum class Origin { built_in, arrays, folder, lists };
+Origin origin_of(const DataParams& params);
 
 /// Which files of a data set made of lists are on the disk.
 struct ListedFiles {

@@ -8,11 +8,11 @@
 namespace fedgrab {
 
 struct CardSource {
-  std::string file;     // that was exported, without folders
-  std::string outputs;  // what the file gives: "logits and probabilities"
-  Json summary;         // of the run, where there is one
-  std::string section;  // of the summary that is about this model, "last" or "best"; empty: none
-  bool counts = true;   // name the training images by class
+  std::string file;               // that was exported, without folders
+  std::string outputs;            // what the file gives: "logits and probabilities"
+  Json summary;                   // of the run, where there is one
+  std::optional<RunModel> model;  // which model of the summary it is; none: another
+  bool counts = true;             // name the training images by class
 };
 
 /// What the model is, its classes and measures, what it is for and what it is not. Holds no path of this machine.

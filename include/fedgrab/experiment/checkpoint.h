@@ -51,6 +51,8 @@ bool calibrated(const ModelCard& card);
 
 /// Which model of a run directory is meant: best.safetensors where there is one, or that of the last round.
 enum class RunModel { best, last };
+template <>
+inline constexpr auto enum_names<RunModel> = names("best", "last");  // in summary.json, too
 
 struct LoadedModel {
   ModelCard card;

@@ -25,10 +25,16 @@ enum class View { table, lines, bars, partition };
 template <>
 inline constexpr auto enum_names<View> = names("table", "lines", "bars", "partition");
 
-/// What a figure shows: `y` are JSON pointers into a line of metrics.jsonl (x = round, class) or into summary.json
-/// (x = cell, or a parameter), one panel each; of a list by class, one class.
+/// The horizontal axis of a figure.
+enum class FigureAxis { round, classes, cells, parameter };
+template <>
+inline constexpr auto enum_names<FigureAxis> = names("round", "class", "cell", "parameter");
+
+/// What a figure shows: `y` are JSON pointers into a line of metrics.jsonl (over rounds or classes) or into
+/// summary.json (over cells or a parameter), one panel each; of a list by class, one class.
 struct FigureView {
-  std::string x, x_label, band;
+  FigureAxis axis = FigureAxis::round;
+  std::string x, x_label, band;  // x: "round", "class", "cell", or the parameter
   std::vector<std::string> y, y_label;
   int64_t of_class = -1;
 };

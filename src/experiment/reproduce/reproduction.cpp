@@ -46,7 +46,8 @@ Reproduction read_reproduction(const std::string& name, const std::string& text)
                     .view = enum_named<View>(word("view")).value(),  // the files are our own
                     .runs = word("runs"),
                     .grid = text};
-  what.figure = {.x = word("x"),
+  what.figure = {.axis = enum_named<FigureAxis>(word("x")).value_or(FigureAxis::parameter),
+                 .x = word("x"),
                  .x_label = word("x_label"),
                  .band = word("band"),
                  .y = texts(table["y"]),

@@ -247,25 +247,25 @@ Table comparison(const Reproduction& what, const std::vector<ShownCell>& cells, 
 std::vector<Panel> figure_panels(const Reproduction& what, const std::vector<ShownCell>& cells) {
   const auto& figure = what.figure;
   const auto groups = groups_of(what, cells);
-  if (figure.x == "cell") return {over_cells(figure, groups)};
+  if (figure.axis == FigureAxis::cells) return {over_cells(figure, groups)};
   std::vector<Panel> panels;
   for (size_t i = 0; i < figure.y.size(); ++i) {
     Panel panel{.x_label = figure.x_label.empty() ? figure.x : figure.x_label,
                 .y_label = figure.y_label[i],
                 .series = {},
                 .share = is_share(figure.y[i])};
-    if (figure.x == "class") panel.categories = class_names(groups);
+    if (figure.axis == FigureAxis::classes) panel.categories = class_names(groups);
     for (const auto& group : groups)
-      panel.series.push_back(figure.x == "round"   ? over_rounds(figure, figure.y[i], group)
-                             : figure.x == "class" ? over_classes(figure, figure.y[i], group)
-                                                   : over_axis(figure, figure.y[i], group));
+      panel.series.push_back(figure.axis == FigureAxis::round     ? over_rounds(figure, figure.y[i], group)
+                             : figure.axis == FigureAxis::classes ? over_classes(figure, figure.y[i], group)
+                                                                  : over_axis(figure, figure.y[i], group));
     panels.push_back(std::move(panel));
   }
   return panels;
 }
 
 Table figure_runs(const Reproduction& what, const std::vector<ShownCell>& cells, int64_t paper_rounds) {
-  const bool over_axis = what.figure.x.find('.') != std::string::npos;
+  const bool over_axis = what.figure.axis == FigureAxis::parameter;
   std::vector<Column> columns{{"series", Align::left}};
   if (over_axis) columns.push_back({what.figure.x_label});
   for (const char* name : {"All", "Few", "rounds", "runs"}) columns.push_back({name});

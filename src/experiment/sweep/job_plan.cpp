@@ -19,7 +19,7 @@ std::optional<std::pair<double, double>> images_of(const Settings& settings) {
   static const std::map<std::string, Size> sizes{{"cifar10", {5000, 10, 10000}}, {"cifar100", {500, 100, 10000}}};
   auto size = sizes.find(settings.data.name);
   const Size shapes{settings.data.per_class, 10, settings.data.test_per_class * 10};
-  if (size == sizes.end() && settings.data.name != "shapes") return std::nullopt;
+  if (size == sizes.end() && origin_of(settings.data) != Origin::built_in) return std::nullopt;
   const Size& known = size == sizes.end() ? shapes : size->second;
   double train = 0;
   for (const int64_t count : long_tail_counts(settings.longtail, known.per_class, known.classes))

@@ -52,7 +52,7 @@ TEST_F(ReproductionTest, AllOfThemParseAndTheirCellsAreValidSettings) {
     const auto cells = cells_of(what, {});
     ASSERT_FALSE(cells.empty());
     EXPECT_EQ(jobs_of({name, what.grid}, cells, {}, "out").size(), cells.size());
-    EXPECT_EQ(what.figure.y_label.size(), what.figure.x == "cell" ? 1U : what.figure.y.size());
+    EXPECT_EQ(what.figure.y_label.size(), what.figure.axis == FigureAxis::cells ? 1U : what.figure.y.size());
   }
 }
 
