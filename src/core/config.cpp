@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "fedgrab/core/error.h"
-#include "fedgrab/core/file.h"
 #include "fedgrab/core/nesting.h"
 #include "fedgrab/core/parameters.h"
 
@@ -157,23 +156,12 @@ void Config::set_text(std::string_view key, std::string_view text) {
   set(parameter.key, parse(parameter, trim(text)));
 }
 
-void Config::set_assignment(std::string_view assignment) {
-  const auto equals = assignment.find('=');
-  if (equals == std::string_view::npos)
-    throw Error(Fault::usage, std::string(assignment), "not of the form key=value", "for example --set train.lr=0.1");
-  set_text(trim(assignment.substr(0, equals)), assignment.substr(equals + 1));
-}
-
-void Config::load_toml(const std::filesystem::path& path) {
-  load_toml_text(read_text(path, Fault::usage), path.string());
-}
-
 std::vector<std::pair<std::string, Value>> Config::read_toml_text(std::string_view text,
                                                                   const std::string& name) const {
   try {
     toml::table table = toml::parse(shallow_toml(text, name, Fault::usage), name);
-    table.erase("sweep");  // the grid over this configuration, and what is made of its runs: read by whoever does it
-    table.erase("reproduce");
+    // Read by others: the grid over this configuration, what is made of its runs, what a run changed of its preset.
+    for (const char* other : {"sweep", "reproduce", "preset"}) table.erase(other);
     Values values;
     read_table(schema_, table, "", values);
     return values;

@@ -74,7 +74,7 @@ TEST(Config, StartsFromTheDefaults) {
 TEST(Config, WhatIsSetLaterWins) {
   Config config = make_config();
   config.load_toml_text("[train]\nlr = 0.1\nepochs = 2\n", "file");
-  config.set_assignment("train.lr=0.2");
+  config.set_text("train.lr", "0.2");
   const auto train = config.read<TrainParams>("train");
   EXPECT_EQ(train.lr, 0.2);
   EXPECT_EQ(train.epochs, 2);
@@ -84,13 +84,13 @@ TEST(Config, WhatIsSetLaterWins) {
 
 TEST(Config, ReadsEveryTypeFromText) {
   Config config = make_config();
-  config.set_assignment("train.lr = 1e-2");
-  config.set_assignment("train.epochs=7");
-  config.set_assignment("train.nesterov=yes");
-  config.set_assignment("train.steps=[0.1, 1]");
-  config.set_assignment("train.sizes=3,4");
-  config.set_assignment("train.tags=\"x\", y");
-  config.set_assignment("train.note=a=b");
+  config.set_text("train.lr", "1e-2");
+  config.set_text("train.epochs", "7");
+  config.set_text("train.nesterov", "yes");
+  config.set_text("train.steps", "[0.1, 1]");
+  config.set_text("train.sizes", "3,4");
+  config.set_text("train.tags", "\"x\", y");
+  config.set_text("train.note", "a=b");
   const auto train = config.read<TrainParams>("train");
   EXPECT_EQ(train.lr, 0.01);
   EXPECT_EQ(train.epochs, 7);
@@ -107,7 +107,7 @@ TEST(Config, AGroupsNameStandsForTheGroup) {
   Config config = make_config();
   config.load_toml_text("method = \"fedavg\"", "file");
   EXPECT_EQ(config.read<MethodParams>("method").name, "fedavg");
-  config.set_assignment("method=fedprox");
+  config.set_text("method", "fedprox");
   EXPECT_EQ(std::get<std::string>(config.get("method.name")), "fedprox");
 }
 
@@ -123,9 +123,9 @@ TEST(Config, TakesIntegersForNumbersAndScalarsForLists) {
 
 TEST(Config, AnUnknownKeyNamesTheNearest) {
   Config config = make_config();
-  expect_contains(usage_error([&] { config.set_assignment("train.epocs=3"); }), {"train.epocs", "train.epochs"});
-  expect_contains(usage_error([&] { config.set_assignment("lr=3"); }), {"train.lr"});
-  expect_contains(usage_error([&] { config.set_assignment("zzzzzzzz=3"); }), {"zzzzzzzz", "fedgrab params"});
+  expect_contains(usage_error([&] { config.set_text("train.epocs", "3"); }), {"train.epocs", "train.epochs"});
+  expect_contains(usage_error([&] { config.set_text("lr", "3"); }), {"train.lr"});
+  expect_contains(usage_error([&] { config.set_text("zzzzzzzz", "3"); }), {"zzzzzzzz", "fedgrab params"});
   expect_contains(usage_error([&] { config.load_toml_text("[trian]\nlr = 1", "my.toml"); }),
                   {"my.toml", "trian.lr", "train.lr"});
 }
@@ -138,12 +138,12 @@ TEST(Config, KeepsTheListOfAnUnknownKeyAsText) {
 
 TEST(Config, RefusesValuesOutOfBounds) {
   Config config = make_config();
-  expect_contains(usage_error([&] { config.set_assignment("train.lr=11"); }), {"train.lr", "11", "0 to 10"});
-  expect_contains(usage_error([&] { config.set_assignment("train.lr=nan"); }), {"train.lr", "nan"});
-  expect_contains(usage_error([&] { config.set_assignment("train.epochs=0"); }), {"train.epochs", "at least 1"});
-  expect_contains(usage_error([&] { config.set_assignment("method.mu=2"); }), {"method.mu", "at most 1"});
-  expect_contains(usage_error([&] { config.set_assignment("train.steps=0.5,1.5"); }), {"train.steps", "1.5"});
-  expect_contains(usage_error([&] { config.set_assignment("method=fedavgg"); }),
+  expect_contains(usage_error([&] { config.set_text("train.lr", "11"); }), {"train.lr", "11", "0 to 10"});
+  expect_contains(usage_error([&] { config.set_text("train.lr", "nan"); }), {"train.lr", "nan"});
+  expect_contains(usage_error([&] { config.set_text("train.epochs", "0"); }), {"train.epochs", "at least 1"});
+  expect_contains(usage_error([&] { config.set_text("method.mu", "2"); }), {"method.mu", "at most 1"});
+  expect_contains(usage_error([&] { config.set_text("train.steps", "0.5,1.5"); }), {"train.steps", "1.5"});
+  expect_contains(usage_error([&] { config.set_text("method", "fedavgg"); }),
                   {"method.name", "fedavgg", "did you mean \"fedavg\"", "fedprox"});
   EXPECT_EQ(config.read<TrainParams>("train").lr, 0.03);
 }
@@ -159,11 +159,10 @@ TEST(Config, RefusesAnIntegerThatIsNoChoice) {
 
 TEST(Config, RefusesTheWrongType) {
   Config config = make_config();
-  expect_contains(usage_error([&] { config.set_assignment("train.epochs=2.5"); }), {"train.epochs", "2.5", "integer"});
-  expect_contains(usage_error([&] { config.set_assignment("train.lr=fast"); }), {"train.lr", "fast", "number"});
-  expect_contains(usage_error([&] { config.set_assignment("train.nesterov=maybe"); }), {"true or false"});
-  expect_contains(usage_error([&] { config.set_assignment("train.sizes=1,x"); }), {"train.sizes", "list of integers"});
-  expect_contains(usage_error([&] { config.set_assignment("train.lr"); }), {"train.lr", "key=value"});
+  expect_contains(usage_error([&] { config.set_text("train.epochs", "2.5"); }), {"train.epochs", "2.5", "integer"});
+  expect_contains(usage_error([&] { config.set_text("train.lr", "fast"); }), {"train.lr", "fast", "number"});
+  expect_contains(usage_error([&] { config.set_text("train.nesterov", "maybe"); }), {"true or false"});
+  expect_contains(usage_error([&] { config.set_text("train.sizes", "1,x"); }), {"train.sizes", "list of integers"});
   for (const char* line :
        {"lr = true", "lr = \"0.1\"", "epochs = 2.0", "epochs = [1, 2]", "epochs = [2.0]", "epochs = []", "nesterov = 1",
         "note = 3", "steps = [true]", "sizes = [1.0]", "sizes = true", "tags = [1]"}) {
@@ -183,7 +182,6 @@ TEST(Config, TakesAListOfOneForItsValueAndAValueForAListOfOne) {  // a parameter
 TEST(Config, PointsAtTheLineOfBadToml) {
   Config config = make_config();
   expect_contains(usage_error([&] { config.load_toml_text("[train]\nlr = \n", "my.toml"); }), {"my.toml:2"});
-  expect_contains(usage_error([&] { config.load_toml("/no/such/file.toml"); }), {"/no/such/file.toml"});
 }
 
 TEST(Config, SurvivesTheRoundTripThroughToml) {

@@ -19,6 +19,8 @@
 #include "fedgrab/core/interrupt.h"
 #include "fedgrab/core/privacy_accountant.h"
 #include "fedgrab/experiment/checkpoint.h"
+#include "fedgrab/experiment/new_run_directory.h"
+#include "fedgrab/experiment/participation.h"
 #include "fedgrab/record/last_evaluation.h"
 #include "tests/data/scratch_folder.h"
 
@@ -217,7 +219,7 @@ class EditedSettings : public RoundLoopTest {
   /// As `fedgrab run --resume` does after someone has changed config.toml.
   void resume_with(const std::string& key, const std::string& value) const {
     Config edited{full_schema()};
-    edited.load_toml(directory("run").config());
+    edited.load_toml_text(read_text(directory("run").config()), "config.toml");
     edited.set_text(key, value);
     write_atomically(directory("run").config(), edited.to_toml());
     run("run", resumed_config(directory("run").config(), std::nullopt, {}), true);

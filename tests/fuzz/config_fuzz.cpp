@@ -1,4 +1,4 @@
-// A configuration file, and an assignment of --set. What was read is written and read again: the same.
+// A configuration file, and a value from the command line. What was read is written and read again: the same.
 #include "fedgrab/core/parameters.h"
 #include "fedgrab/data/load.h"
 #include "fedgrab/data/longtail.h"
@@ -23,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static Config config = with_parameters();  // copying the schema would take most of the time
   const auto text = fuzz::text_of(data, size);
   config.reset("");
-  fuzz::value_or_error([&] { config.set_assignment(text); });
+  if (const auto equals = text.find('='); equals != std::string_view::npos)
+    fuzz::value_or_error([&] { config.set_text(text.substr(0, equals), text.substr(equals + 1)); });
   config.reset("");
   fuzz::value_or_error([&] {
     config.load_toml_text(text, "input.toml");

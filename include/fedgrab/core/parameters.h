@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <string>
@@ -95,10 +94,7 @@ class Config {
   void set(std::string_view key, Value value);
   /// From the command line: `text` is read as the parameter's type; lists are comma-separated, brackets optional.
   void set_text(std::string_view key, std::string_view text);
-  /// `key=value`.
-  void set_assignment(std::string_view assignment);
-  /// Tables [sweep] and [reproduce] are ignored.
-  void load_toml(const std::filesystem::path& path);
+  /// Tables [sweep], [reproduce] and [preset] are ignored.
   void load_toml_text(std::string_view text, const std::string& name);
   /// The values of a TOML text without setting them: typed where the schema knows the key, as texts where it does not.
   std::vector<std::pair<std::string, Value>> read_toml_text(std::string_view text, const std::string& name) const;
