@@ -29,6 +29,13 @@ Population population_of(const Preparation& prepared, const Partition& partition
   return population;
 }
 
+/// The resolved configuration. `fedgrab run` ignores [preset], which is for reports: they name a run by its method and
+/// by what was changed beside it.
+std::string config_text(const Config& config) {
+  return fmt::format("# {}\n\n{}\n[preset]\nchanged = {}\n", program_text(), config.to_toml(),
+                     to_text(changed_from_preset(config)));
+}
+
 /// What a killed process had begun to write. A finished run does not write these files again.
 void remove_half_written(const fs::path& folder) {
   std::vector<fs::path> found;
@@ -66,7 +73,7 @@ void RunRecorder::start(const Config& config, const Preparation& prepared, const
   // Only now: a run that cannot be resumed stays as it was.
   remove_half_written(directory_.root);
   write_atomically(directory_.classes(), to_json(population_of(prepared, partition)).dump() + "\n");
-  write_atomically(directory_.config(), "# " + program_text() + "\n\n" + config.to_toml());
+  write_atomically(directory_.config(), config_text(config));
   fs::remove(directory_.summary());
   if (!resumed) remove_last_evaluation(directory_);
   if (!config.read<RecordParams>("record").tensorboard) return;

@@ -176,6 +176,14 @@ Config resolve_config(const TomlText& file, const Assignments& flags) {
   return config;
 }
 
+std::vector<std::string> changed_from_preset(const Config& config) {
+  const Config own = resolve_config(std::nullopt, {{method_name_key, config.read<MethodParams>("method").name}});
+  std::vector<std::string> changed;
+  for (const auto& parameter : config.schema().all())
+    if (config.get(parameter.key) != own.get(parameter.key)) changed.push_back(parameter.key);
+  return changed;
+}
+
 Config with_absolute_paths(Config config) {
   for (const auto& key : path_keys()) {
     const auto path = std::get<std::string>(config.get(key));

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "fedgrab/record/path_keys.h"
@@ -14,35 +14,41 @@ namespace {
 
 const std::string method_key = "method.name", seed_key = "train.seed", unknown = "–";
 
-/// Parameters that presets set.
-constexpr std::array of_presets{"method.",           "objective.", "prior.",         "head.",          "client.",
-                                "server.",           "posthoc",    "partition.kind", "train.sampling", "train.schedule",
-                                "train.weight_decay"};
-
 std::string value_of(const Run& run, const std::string& key) {
   const auto found = run.config.find(key);
   return found == run.config.end() ? unknown : found->second;
 }
 
 /// How a run was executed and recorded is no part of the experiment.
+bool is_about_execution(const std::string& key) {
+  return key == method_key || key == seed_key || key.starts_with("engine.") || key.starts_with("record.") ||
+         key.starts_with("checkpoint.");
+}
+
+/// A run that does not say what it changed may have changed everything.
+bool is_changed(const Run& run, const std::string& key) { return !run.changed || run.changed->contains(key); }
+
+/// Whether the value does not follow from the method's name.
+bool tells_apart(std::span<const Run> runs, const std::string& key) {
+  std::set<std::string> values;
+  std::map<std::string, std::set<std::string>> by_method;
+  for (const auto& run : runs) {
+    values.insert(value_of(run, key));
+    by_method[value_of(run, method_key)].insert(value_of(run, key));
+  }
+  const auto changed = [&](const Run& run) { return is_changed(run, key); };
+  if (values.size() == 1)  // one run has by its preset what another was given
+    return std::any_of(runs.begin(), runs.end(), [&](const Run& run) { return run.changed && changed(run); }) &&
+           !std::all_of(runs.begin(), runs.end(), changed);
+  return std::any_of(runs.begin(), runs.end(), changed) ||
+         std::any_of(by_method.begin(), by_method.end(), [](const auto& entry) { return entry.second.size() > 1; });
+}
+
 std::vector<std::string> differing_keys(std::span<const Run> runs) {
   std::set<std::string> keys;
   for (const auto& run : runs)
     for (const auto& [key, value] : run.config) keys.insert(key);
-  std::erase_if(keys, [&](const std::string& key) {
-    return key == method_key || key == seed_key || key.starts_with("engine.") || key.starts_with("record.") ||
-           key.starts_with("checkpoint.") || std::all_of(runs.begin(), runs.end(), [&](const Run& run) {
-             return value_of(run, key) == value_of(runs.front(), key);
-           });
-  });
-  // The values of a preset follow from the method's name.
-  std::erase_if(keys, [&](const std::string& key) {
-    if (std::none_of(of_presets.begin(), of_presets.end(), [&](const char* prefix) { return key.starts_with(prefix); }))
-      return false;
-    std::map<std::string, std::set<std::string>> by_method;
-    for (const auto& run : runs) by_method[value_of(run, method_key)].insert(value_of(run, key));
-    return std::all_of(by_method.begin(), by_method.end(), [](const auto& entry) { return entry.second.size() == 1; });
-  });
+  std::erase_if(keys, [&](const std::string& key) { return is_about_execution(key) || !tells_apart(runs, key); });
   return {keys.begin(), keys.end()};
 }
 

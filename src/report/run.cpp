@@ -152,10 +152,20 @@ Criterion criterion_of(const std::map<std::string, std::string>& config) {
   return found == config.end() ? Criterion::all : enum_named<Criterion>(found->second).value_or(Criterion::all);
 }
 
+std::optional<std::set<std::string>> take_changed(std::map<std::string, std::string>& config) {
+  const auto taken = config.extract("preset.changed");
+  if (taken.empty()) return std::nullopt;
+  std::set<std::string> changed;
+  std::istringstream keys(taken.mapped());
+  for (std::string key; std::getline(keys, key, ',');) changed.insert(key);
+  return changed;
+}
+
 Run read_checked(const NamedDirectory& named) {
   const RunDirectory& directory = named.directory;
   check_files(directory);
   Run run{.name = named.name, .state = state_of(directory), .config = read_flat_toml(directory.config())};
+  run.changed = take_changed(run.config);
   run.records = directory.read_metrics();
   run.rounds = rounds_wanted(run, directory.config());
   if (run.state == RunState::finished && !run.records.empty()) run.rounds = run.records.back().round;  // patience ended

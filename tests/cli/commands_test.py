@@ -318,6 +318,13 @@ class Models(Case):
             self.assertAlmostEqual(value, float(found[title]), delta=1e-5, msg=title)
         self.assertIn("auroc", self.fedgrab("table", self.runs / "shapes", "--measures", "aurok", code=2))
 
+    def test_table_names_what_a_run_changed_beside_its_preset(self):
+        runs = self.folder / "runs"
+        train(self.folder, "--out", runs / "a", "--method", "fedavg", "--rounds", 1, "--set", "server.optimizer=momentum")
+        train(self.folder, "--out", runs / "b", "--method", "fedgrab", "--rounds", 1)
+        rows = [line.split(",")[:3] for line in self.fedgrab("table", runs, "--csv").splitlines()]
+        self.assertEqual([["method", "server.optimizer", "All"], ["fedavg", "momentum"], ["fedgrab", "none"]], [rows[0], *(row[:2] for row in rows[1:])])
+
     def test_eval_of_models_with_heads_of_their_own(self):
         for method in ("fedetf", "ldam", "creff", "fedloge", "tau-norm", "dpa-shift", "fedgrab"):
             with self.subTest(method):

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "fedgrab/method/presets.h"
@@ -45,6 +46,18 @@ TEST_F(SettingsTest, APresetBeatsTheDefaultAndTheUserBeatsThePreset) {
     }
 }
 
+TEST_F(SettingsTest, WhatDiffersFromThePresetIsKnown) {
+  const auto changed = [](const Assignments& flags) {
+    return changed_from_preset(resolve_config(std::nullopt, flags));
+  };
+  using Keys = std::vector<std::string>;
+  EXPECT_EQ(changed({{"method", "fedgrab"}}), Keys{});
+  EXPECT_EQ(changed({{"method", "fedavg"}, {"server.optimizer", "momentum"}, {"train.lr", "0.5"}}),
+            (Keys{"train.lr", "server.optimizer"}));
+  EXPECT_EQ(changed({{"method", "fedavgm"}, {"server.optimizer", "none"}}), Keys{"server.optimizer"});
+  EXPECT_EQ(changed({{"method", "fedavgm"}, {"server.optimizer", "momentum"}}), Keys{}) << "as the preset has it";
+}
+
 TEST_F(SettingsTest, APresetNamesAParameterOnce) {
   for (const auto& entry : presets()) {
     std::set<std::string> keys;
@@ -53,22 +66,24 @@ TEST_F(SettingsTest, APresetNamesAParameterOnce) {
 }
 
 TEST_F(SettingsTest, ThePresetsOfFedGrabAreThePublishedCodeAndThePaper) {
-  const auto text = [](const char* method, const char* key) {
-    return to_text(resolve_config(std::nullopt, {{"method", method}}).get(key));
-  };
-  EXPECT_EQ(text("fedgrab-published", "head.frozen"), "true");
-  EXPECT_EQ(text("fedgrab-published", "head.init"), "\"client-mean\"");
-  EXPECT_EQ(text("fedgrab-published", "prior.source"), "\"fixed\"");
-  EXPECT_EQ(text("fedgrab-published", "objective.sgb.gate"), "\"stalled\"");
-  EXPECT_EQ(text("fedgrab-published", "server.weights"), "\"shuffled\"");
-  EXPECT_EQ(text("fedgrab-published", "objective.sgb.form"), "\"sigmoid\"");
-  EXPECT_EQ(text("fedgrab-published", "objective.sgb.clamp"), "0.0");
-  EXPECT_EQ(text("fedgrab-paper", "head.frozen"), "false");
-  EXPECT_EQ(text("fedgrab-paper", "prior.source"), "\"dpa\"");
-  EXPECT_EQ(text("fedgrab-paper", "prior.dpa.head"), "\"classifier\"");
-  EXPECT_EQ(text("fedgrab-paper", "prior.scale"), "\"share\"");
-  EXPECT_EQ(text("fedgrab-paper", "objective.sgb.form"), "\"softmax\"");
-  EXPECT_EQ(text("fedgrab-paper", "objective.sgb.clamp"), "0.0");
+  const std::map<std::string, Assignments> expected{{"fedgrab-published",
+                                                     {{"head.frozen", "true"},
+                                                      {"head.init", "\"client-mean\""},
+                                                      {"prior.source", "\"fixed\""},
+                                                      {"objective.sgb.gate", "\"stalled\""},
+                                                      {"server.weights", "\"shuffled\""},
+                                                      {"objective.sgb.form", "\"sigmoid\""},
+                                                      {"objective.sgb.clamp", "0.0"}}},
+                                                    {"fedgrab-paper",
+                                                     {{"head.frozen", "false"},
+                                                      {"prior.source", "\"dpa\""},
+                                                      {"prior.dpa.head", "\"classifier\""},
+                                                      {"prior.scale", "\"share\""},
+                                                      {"objective.sgb.form", "\"softmax\""},
+                                                      {"objective.sgb.clamp", "0.0"}}}};
+  for (const auto& [method, values] : expected)
+    for (const auto& [key, value] : values)
+      EXPECT_EQ(to_text(resolve_config(std::nullopt, {{"method", method}}).get(key)), value) << method << ", " << key;
   const Config mine = resolve_config(std::nullopt, {{"method", "fedgrab-published"}, {"server.weights", "samples"}});
   EXPECT_EQ(to_text(mine.get("server.weights")), "\"samples\"");
 }

@@ -67,6 +67,58 @@ TEST(ReportData, NamesNoFolderOfThisMachine) {
   EXPECT_EQ(experiments_of(runs).all.size(), 2U) << "folders of one name are two data sets";
 }
 
+using Keys = std::set<std::string>;
+using Names = std::vector<std::string>;
+using Values = std::map<std::string, std::string>;
+
+/// Of a run with these values and those of them that are not its preset's.
+Run configured(Values config, std::optional<Keys> changed) {
+  Run run = long_run(2);
+  run.config = std::move(config);
+  run.changed = std::move(changed);
+  return run;
+}
+
+Names names_of(const std::vector<fedgrab::Run>& runs) {
+  Names names;
+  const Json data = report_data(runs);
+  for (const auto& run : data["runs"]) names.push_back(run["experiment"]);
+  return names;
+}
+
+const Values fedavg{{"method.name", "fedavg"}, {"objective.name", "softmax"}, {"server.optimizer", "none"}};
+const Values fedgrab{{"method.name", "fedgrab"}, {"objective.name", "sgb"}, {"server.optimizer", "none"}};
+const Values fedavgm{{"method.name", "fedavgm"}, {"objective.name", "softmax"}, {"server.optimizer", "momentum"}};
+
+TEST(ExperimentNames, DoNotRepeatThePreset) {
+  EXPECT_EQ(names_of({configured(fedavg, Keys{}), configured(fedgrab, Keys{})}), (Names{"fedavg", "fedgrab"}));
+}
+
+TEST(ExperimentNames, SayWhatWasChangedBesideThePreset) {
+  Values with_momentum = fedavg;
+  with_momentum["server.optimizer"] = "momentum";
+  const auto changed = configured(with_momentum, Keys{"server.optimizer"});
+  EXPECT_EQ(names_of({changed, configured(fedgrab, Keys{})}),
+            (Names{"fedavg, server.optimizer momentum", "fedgrab, server.optimizer none"}));
+  EXPECT_EQ(names_of({changed, configured(fedavgm, Keys{})}),
+            (Names{"fedavg, server.optimizer momentum", "fedavgm, server.optimizer momentum"}))
+      << "the preset of one is what the other was given";
+  EXPECT_EQ(names_of({changed, changed}), (Names{"fedavg", "fedavg"})) << "the same for all";
+}
+
+TEST(ExperimentNames, KnowTwoDefaultsOfOneMethodApart) {
+  Values before = fedavg, now = fedavg;
+  before["train.lr"] = "0.03";
+  now["train.lr"] = "0.05";
+  EXPECT_EQ(names_of({configured(before, Keys{}), configured(now, Keys{})}),
+            (Names{"fedavg, train.lr 0.03", "fedavg, train.lr 0.05"}));
+}
+
+TEST(ExperimentNames, OfRunsThatDoNotSayWhatTheyChangedNameAllThatDiffers) {
+  EXPECT_EQ(names_of({configured(fedavg, std::nullopt), configured(fedgrab, std::nullopt)}),
+            (Names{"fedavg, objective.name softmax", "fedgrab, objective.name sgb"}));
+}
+
 TEST(ReportData, LeavesOutWhatIsNotRecorded) {
   const std::vector<fedgrab::Run> runs{{.name = "new", .rounds = 5}};
   const Json run = report_data(runs)["runs"][0];

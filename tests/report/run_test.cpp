@@ -249,8 +249,9 @@ TEST_F(Runs, WhoseImagesAreOfNoClassAreNoRuns) {
 }
 
 TEST_F(Runs, OfMethodsThatRanForOtherRoundsAreToldApart) {
-  write_ended("a", "[method]\nname = \"x\"\n[train]\nrounds = 2\n[objective.o]\np = 1\n", one_round);
-  write_ended("b", "[method]\nname = \"y\"\n[train]\nrounds = 4\n[objective.o]\np = 2\n", one_round);
+  const std::string changed = "[preset]\nchanged = [\"train.rounds\"]\n";
+  write_ended("a", "[method]\nname = \"x\"\n[train]\nrounds = 2\n[objective.o]\np = 1\n" + changed, one_round);
+  write_ended("b", "[method]\nname = \"y\"\n[train]\nrounds = 4\n[objective.o]\np = 2\n" + changed, one_round);
   EXPECT_TRUE(run_table(read_runs({root_})).to_csv().starts_with("method,train.rounds,All,"));
 }
 

@@ -157,6 +157,9 @@ Config resolve_config(const std::optional<std::filesystem::path>& file, const As
 /// Whether version 0.1 wrote this configuration of a run: it has every key of every method.
 bool written_by_0_1(const std::vector<std::pair<std::string, Value>>& values);
 
+/// What a configuration sets otherwise than its method's preset does.
+std::vector<std::string> changed_from_preset(const Config& config);
+
 /// For the record of a run: its reader may have another working directory.
 Config with_absolute_paths(Config config);
 

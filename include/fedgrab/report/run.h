@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ struct Run {
   std::string name;
   RunState state = RunState::waiting;
   std::map<std::string, std::string> config;  // dotted keys
-  int64_t rounds = 0;                         // wanted
+  /// Keys that it set otherwise than the preset of its method. Runs of version 0.2.0 and older do not say.
+  std::optional<std::set<std::string>> changed;
+  int64_t rounds = 0;  // wanted
   std::vector<RoundRecord> records;
   std::optional<Summary> summary;  // of the records, once one is evaluated
   std::optional<Population> population;
