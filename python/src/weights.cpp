@@ -21,6 +21,9 @@ void require_weights_only(const Composition& method, const std::string& name) {
   if (!method.weights_only())
     throw Error(Fault::usage, "method.name", name + " needs more between server and clients than averaged weights",
                 "simulate it with run()");
+  if (method.weighting() == ClientWeights::shuffled)
+    throw Error(Fault::usage, "server.weights", "only a simulation weights clients by the samples of others",
+                "simulate it with run(), or set server.weights=samples");
   if (method.clips())
     throw Error(Fault::usage, "server.clip", "draws its noise from train.seed, which the clients know",
                 "simulate it with run(); a real federation clips and adds noise with Flower, see docs/flower.md");

@@ -41,6 +41,7 @@ void merge(Needs& all, const Needs& one) {
   all.own_start = std::max(all.own_start, one.own_start);
   all.global_counts |= one.global_counts;
   all.features |= one.features;
+  all.logits |= one.logits;
   all.linear_head |= one.linear_head;
   all.plain_head |= one.plain_head;
   if (all.hard_labels.empty()) all.hard_labels = one.hard_labels;

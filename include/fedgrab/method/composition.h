@@ -43,7 +43,7 @@ class Composition {
   /// The model before its post-hoc classifier: the moving average, where there is one.
   State undeployed(const State& global, const TensorMap& server) const;
   /// Whether deploy() needs fit() before it, and on which images.
-  bool fitted() const { return posthoc_ && posthoc_->fitted(); }
+  bool fitted() const { return needs_.logits; }
   FitImages fit_on() const { return posthoc_params_.fit_on; }
   /// Fits the post-hoc classifier to logits of undeployed(); changes the server's state.
   void fit(const LabelledLogits& images, const State& global, TensorMap& server) const;
@@ -70,6 +70,9 @@ class Composition {
 
   /// Whether the updates of clients are clipped (server.clip).
   bool clips() const { return server_.clip > 0; }
+
+  /// Weights of the clients in the average.
+  ClientWeights weighting() const { return server_.weights; }
 
   /// Bytes the server sends to a client in a round.
   int64_t bytes_down(const Model& model) const;

@@ -18,9 +18,8 @@ using PosthocNumbers = std::map<std::string, std::vector<double>>;
 
 class PosthocClassifier : public Part {
  public:
-  /// Whether fit() is to be called before deploy(), with logits of the undeployed model.
-  virtual bool fitted() const { return false; }
-  /// Keeps what it fits in the server's state.
+  /// Where it needs logits: before deploy(), with those of the undeployed model. Keeps what it fits in the server's
+  /// state.
   virtual void fit(const LabelledLogits& /*images*/, const torch::Tensor& /*prior*/, TensorMap& /*server*/) const {}
   /// `prior`: the estimated class prior, unscaled; undefined: none.
   virtual State deploy(const State& model, const torch::Tensor& prior, const TensorMap& server) const = 0;

@@ -100,6 +100,7 @@ struct Needs {
   OwnStart own_start = OwnStart::never;
   bool global_counts = false;  // every client reveals its class counts once
   bool features = false;       // before_training() reads the features of the client's images
+  bool logits = false;         // the post-hoc classifier is fitted to logits of labelled images
   bool linear_head = false;    // the classifier must be linear
   bool plain_head = false;     // it must read the features as they are, without a projection
   bool prior = false;          // an estimate of the class prior

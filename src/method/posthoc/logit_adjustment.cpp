@@ -26,8 +26,9 @@ class LogitAdjustment : public PosthocClassifier {
   static constexpr const char* name = "logit-adjustment";
   explicit LogitAdjustment(Params params) : params_(params) {}
 
-  Needs needs(const Architecture& /*architecture*/, int64_t /*classes*/) const override { return {.prior = true}; }
-  bool fitted() const override { return params_.fit; }
+  Needs needs(const Architecture& /*architecture*/, int64_t /*classes*/) const override {
+    return {.logits = params_.fit, .prior = true};
+  }
   void fit(const LabelledLogits& images, const torch::Tensor& prior, TensorMap& server) const override {
     if (prior.defined())
       server[fitted_tau] = torch::tensor(fit_tau(images.logits, images.labels, log_share(prior)), torch::kDouble);

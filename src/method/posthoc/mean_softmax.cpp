@@ -10,7 +10,7 @@ class MeanSoftmax : public PosthocClassifier {
  public:
   static constexpr const char* name = "mean-softmax";
 
-  bool fitted() const override { return true; }
+  Needs needs(const Architecture& /*architecture*/, int64_t /*classes*/) const override { return {.logits = true}; }
   void fit(const LabelledLogits& images, const torch::Tensor& /*prior*/, TensorMap& server) const override {
     server[fitted_offset] = -log_mean_softmax(images.logits, images.labels);
   }
