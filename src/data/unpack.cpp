@@ -50,7 +50,7 @@ class TarReader {
   std::filesystem::path archive_;
   GzipReader packed_;
   std::array<uint8_t, block> header_{};
-  std::vector<uint8_t> buffer_ = std::vector<uint8_t>(size_t{1} << 20);
+  std::vector<uint8_t> buffer_ = std::vector<uint8_t>(size_t{1} << 16);
 };
 
 }  // namespace
