@@ -17,37 +17,36 @@ constexpr size_t piece = 1 << 26;  // MPI counts in int, and the buffers it copi
 
 class MpiCommunicator : public Communicator {
  public:
-  MpiCommunicator() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-  }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  MpiCommunicator() : Communicator(asked(MPI_Comm_rank), asked(MPI_Comm_size)) {}
 
   void all_reduce(std::span<int64_t> values) override {
     for (size_t first = 0; first < values.size(); first += piece) {
-      const auto size = static_cast<int>(std::min(piece, values.size() - first));
-      MPI_Allreduce(MPI_IN_PLACE, values.data() + first, size, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+      const auto count = static_cast<int>(std::min(piece, values.size() - first));
+      MPI_Allreduce(MPI_IN_PLACE, values.data() + first, count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     }
   }
 
   std::vector<std::string> all_gather(const std::string& bytes) override {
-    std::vector<std::string> all(static_cast<size_t>(size_));
-    for (int from = 0; from < size_; ++from) {
+    std::vector<std::string> all(static_cast<size_t>(size()));
+    for (int from = 0; from < size(); ++from) {
       auto& text = all[static_cast<size_t>(from)];
-      if (from == rank_) text = bytes;
-      uint64_t size = text.size();
-      MPI_Bcast(&size, 1, MPI_UINT64_T, from, MPI_COMM_WORLD);
-      text.resize(size);
-      for (size_t first = 0; first < size; first += piece)
-        MPI_Bcast(text.data() + first, static_cast<int>(std::min<size_t>(piece, size - first)), MPI_BYTE, from,
+      if (from == rank()) text = bytes;
+      uint64_t length = text.size();
+      MPI_Bcast(&length, 1, MPI_UINT64_T, from, MPI_COMM_WORLD);
+      text.resize(length);
+      for (size_t first = 0; first < length; first += piece)
+        MPI_Bcast(text.data() + first, static_cast<int>(std::min<size_t>(piece, length - first)), MPI_BYTE, from,
                   MPI_COMM_WORLD);
     }
     return all;
   }
 
  private:
-  int rank_ = 0, size_ = 1;
+  static int asked(int (*ask)(MPI_Comm, int*)) {
+    int answer = 0;
+    ask(MPI_COMM_WORLD, &answer);
+    return answer;
+  }
 };
 
 /// One GPU per rank of a machine, before CUDA is initialised.

@@ -51,7 +51,7 @@ torch::Tensor LocalLoss::scaled(const torch::Tensor& values) const {
 
 torch::Tensor LocalLoss::gate(const RoundContext& round) const {
   if (gate_ == Gate::off || gate_ == Gate::local || !round.prior.defined()) return {};
-  const auto prior = prior_->scaled() ? scaled(round.prior) : round.prior;
+  const auto prior = prior_->meaning() == PriorMeaning::probabilities ? round.prior : scaled(round.prior);
   return gate_ == Gate::stalled ? stalled_prior(prior) : prior;
 }
 
@@ -59,7 +59,7 @@ torch::Tensor LocalLoss::class_sizes(const ClientContext& client) const {
   const auto& estimate = client.round.prior;
   if (params_.class_sizes == ClassSizes::local || !estimate.defined()) return {};
   if (estimate.is_same(client.round.global_counts)) return estimate;  // these are sizes already
-  const auto prior = prior_->proportional() ? estimate : scaled(estimate);
+  const auto prior = prior_->meaning() == PriorMeaning::order ? scaled(estimate) : estimate;
   // As if the client's own samples were spread so, and no class below one sample.
   const auto own = static_cast<double>(std::accumulate(client.counts.begin(), client.counts.end(), int64_t{0}));
   return prior * std::max(own / prior.sum().item<double>(), 1 / std::max(prior.min().item<double>(), 1e-6));

@@ -44,7 +44,7 @@ class Dpa : public ClassPrior {
     const auto& head = params_.head == DpaHead::auxiliary ? auxiliary : global.model->heads.front().name;
     return global.view(head + ".weight").norm(2, {-1});
   }
-  bool proportional() const override { return false; }
+  PriorMeaning meaning() const override { return PriorMeaning::order; }
   void server_step(const RoundContext& /*round*/, const Sums& /*sums*/, State& model,
                    TensorMap& /*server*/) const override {
     if (params_.head == DpaHead::auxiliary) model.view(auxiliary + ".weight").mul_(params_.decay);

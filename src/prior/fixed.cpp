@@ -25,7 +25,7 @@ class Fixed : public ClassPrior {
     return torch::pow(0.1,
                       torch::arange(classes, torch::kFloat) / static_cast<double>(std::max<int64_t>(classes - 1, 1)));
   }
-  bool scaled() const override { return false; }
+  PriorMeaning meaning() const override { return PriorMeaning::probabilities; }
 
  private:
   std::vector<double> values_;

@@ -19,11 +19,9 @@ struct Shared {
 
 class ThreadRank : public Communicator {
  public:
-  ThreadRank(int rank, Shared& shared) : rank_(rank), shared_(shared) {}
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(shared_.bytes.size()); }
+  ThreadRank(int rank, Shared& shared) : Communicator(rank, static_cast<int>(shared.bytes.size())), shared_(shared) {}
   std::vector<std::string> all_gather(const std::string& bytes) override {
-    shared_.bytes[static_cast<size_t>(rank_)] = bytes;
+    shared_.bytes[static_cast<size_t>(rank())] = bytes;
     shared_.arrived.arrive_and_wait();
     auto all = shared_.bytes;
     shared_.arrived.arrive_and_wait();  // all have read it before the next call
@@ -31,7 +29,6 @@ class ThreadRank : public Communicator {
   }
 
  private:
-  int rank_;
   Shared& shared_;
 };
 

@@ -41,8 +41,7 @@ TEST(Dpa, ReadsTheNormsOfTheAuxiliaryHeadOrTheClassifier) {
   const auto own = make("dpa"), of_classifier = make("dpa", {{"dpa.head", "classifier"}});
   EXPECT_TRUE(torch::equal(own->estimate(global, no_tensors, {}), torch::tensor({7.0F, 10.0F, 0.0F})));
   EXPECT_TRUE(torch::equal(of_classifier->estimate(global, no_tensors, {}), torch::tensor({5.0F, 1.0F, 2.0F})));
-  EXPECT_FALSE(own->proportional());  // norms have the order of the class sizes, not their ratios
-  EXPECT_TRUE(own->scaled());
+  EXPECT_EQ(own->meaning(), PriorMeaning::order);  // norms have the order of the class sizes, not their ratios
 }
 
 TEST(Dpa, AsksForAnAuxiliaryHeadOnDetachedFeatures) {
@@ -64,7 +63,7 @@ TEST(Counts, AreThoseThatEveryClientRevealedOnce) {
   EXPECT_TRUE(needs.auxiliary.empty());
   const auto counts = torch::tensor({50.0F, 20.0F, 8.0F});
   EXPECT_TRUE(torch::equal(prior->estimate(state_of({Head{}}, 3), no_tensors, counts), counts));
-  EXPECT_TRUE(prior->proportional());
+  EXPECT_EQ(prior->meaning(), PriorMeaning::shares);
 }
 
 // ---- by hand
@@ -75,7 +74,7 @@ TEST(FixedPrior, IsAGeometricProfileOrTheValuesGiven) {
   EXPECT_TRUE(torch::allclose(profile, torch::tensor({1.0, std::sqrt(0.1), 0.1}).to(torch::kFloat)));
   const auto given = make("fixed", {{"fixed", "0.2,0.9,0"}});
   EXPECT_TRUE(torch::equal(given->estimate(global, no_tensors, {}), torch::tensor({0.2F, 0.9F, 0.0F})));
-  EXPECT_FALSE(given->scaled());
+  EXPECT_EQ(given->meaning(), PriorMeaning::probabilities);
   EXPECT_NO_THROW(given->needs({}, 3));
   expect_error(Fault::usage, [&] { given->needs({}, 4); }, {"prior.fixed", "3 values for 4 classes", "one per class"});
   EXPECT_TRUE(torch::equal(make("fixed")->estimate(state_of({Head{}}, 1), no_tensors, {}), torch::ones({1})));

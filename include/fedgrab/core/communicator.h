@@ -13,9 +13,10 @@ namespace fedgrab {
 /// The base class is a process by itself.
 class Communicator {
  public:
+  Communicator() = default;
   virtual ~Communicator() = default;
-  virtual int rank() const { return 0; }
-  virtual int size() const { return 1; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
   bool first() const { return rank() == 0; }
 
   /// Sums over all ranks, in place; of integers, so that they do not depend on the order.
@@ -29,7 +30,11 @@ class Communicator {
   /// Whether a collective call has failed: then every rank knows, and none waits for another.
   bool failed() const { return failed_; }
 
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+
  private:
+  int rank_ = 0, size_ = 1;
   bool failed_ = false;
 };
 

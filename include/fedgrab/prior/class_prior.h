@@ -7,15 +7,16 @@
 
 namespace fedgrab {
 
+/// What an estimate says of the sizes of the classes. shares: they are in this proportion; order: this class is the
+/// larger one; probabilities: nothing, they are for the gate of SGB as they are.
+enum class PriorMeaning { shares, order, probabilities };
+
 class ClassPrior : public Part {
  public:
   /// Unscaled, [classes]; undefined while there is none. All clients compute the same from what they receive.
   virtual torch::Tensor estimate(const State& global, const TensorMap& server,
                                  const torch::Tensor& global_counts) const = 0;
-  /// Whether the estimate is proportional to class sizes; else only its order is known to be right.
-  virtual bool proportional() const { return true; }
-  /// Whether prior.scale applies to it.
-  virtual bool scaled() const { return true; }
+  virtual PriorMeaning meaning() const { return PriorMeaning::shares; }
 };
 
 const std::vector<Choice<ClassPrior>>& class_priors();
