@@ -54,11 +54,7 @@ constexpr std::string_view jpeg_cmyk =
 
 Image read(std::string_view content) { return read_content(content); }
 
-TEST(Png, ReadsColour) {
-  const Image image = read(from_hex(png_rgb));
-  EXPECT_EQ(image.shape, (ImageShape{3, 2, 3}));
-  EXPECT_EQ(image.bytes, (Bytes{255, 0, 0, 10, 40, 70, 0, 255, 0, 20, 50, 80, 0, 0, 255, 30, 60, 90}));
-}
+TEST(Png, ReadsColour) { expect_six_pixels(from_hex(png_rgb)); }
 
 TEST(Png, LaysTransparencyOnBlack) {
   EXPECT_EQ(read(from_hex(png_rgba)).bytes, (Bytes{200, 100, 0, 51, 100, 50, 0, 51, 50, 25, 0, 51}));
@@ -87,10 +83,7 @@ TEST(Png, CutsSixteenBitsToLevels) {
   EXPECT_EQ(read_content(std::string("P5 2 1 65535\n\x0F\xFF\x4D\x4D", 17), levels).bytes, (Bytes{255, 255}));
 }
 
-TEST(Png, RefusesEveryTruncation) {
-  const std::string whole = from_hex(png_rgb);
-  for (size_t size = 4; size < whole.size(); ++size) expect_unreadable(whole.substr(0, size), "PNG");
-}
+TEST(Png, RefusesEveryTruncation) { expect_truncations_unreadable(from_hex(png_rgb), "PNG", 4, 0); }
 
 TEST(Png, RefusesDamagedPixels) {
   std::string damaged = from_hex(png_rgb);

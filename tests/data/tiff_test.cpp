@@ -65,19 +65,11 @@ constexpr std::string_view white0 =
     "00001701040001000000030000001a010500010000009e0000001b01050001000000a60000002801030001000000010000000000"
     "00000100000001000000010000000100000000000064ff";
 
-TEST(Tiff, ReadsColour) {
-  const Image image = read_content(from_hex(rgb));
-  EXPECT_EQ(image.shape, (ImageShape{3, 2, 3}));
-  EXPECT_EQ(image.bytes, (Bytes{255, 0, 0, 10, 40, 70, 0, 255, 0, 20, 50, 80, 0, 0, 255, 30, 60, 90}));
-}
+TEST(Tiff, ReadsColour) { expect_six_pixels(from_hex(rgb)); }
 
-TEST(Tiff, IsTurned) {
-  const Image image = read_content(from_hex(turned));
-  EXPECT_EQ(image.shape, (ImageShape{3, 3, 2}));
-  EXPECT_EQ(image.bytes, (Bytes{10, 255, 40, 0, 70, 0, 20, 0, 50, 255, 80, 0, 30, 0, 60, 0, 90, 255}));
-}
+TEST(Tiff, IsTurned) { expect_six_turned_pixels(from_hex(turned)); }
 
-TEST(Tiff, LaysTransparencyOnBlack) { EXPECT_EQ(read_content(from_hex(rgba)).bytes, (Bytes{200, 50, 100, 25, 0, 0})); }
+TEST(Tiff, LaysTransparencyOnBlack) { expect_transparency_on_black(from_hex(rgba)); }
 
 TEST(Tiff, BringsSixteenBitsToEight) {
   const Image image = read_content(from_hex(grey16));
@@ -118,10 +110,7 @@ TEST(Tiff, RefusesTilesOfGigabytes) {
 }
 
 TEST(Tiff, RefusesWhatEndsTooEarly) {
-  for (const auto hex : {rgb, grey16}) {
-    const std::string whole = from_hex(hex);
-    for (size_t size = 4; size < whole.size() - 4; size += 7) expect_unreadable(whole.substr(0, size), "TIFF");
-  }
+  for (const auto hex : {rgb, grey16}) expect_truncations_unreadable(from_hex(hex), "TIFF", 4, 4, 7);
 }
 
 TEST(Tiff, SurvivesDamage) {

@@ -2,8 +2,6 @@
 
 namespace fedgrab::webp_test {
 
-using Bytes = std::vector<uint8_t>;
-
 // Written by Pillow; `exif` has orientation 6.
 constexpr std::string_view rgb =
     "5249464642000000574542505650384c350000002f024000002f40986db439dc7bfe96a7212420741ffc7f8920db6617a9bfe5e7"
@@ -21,11 +19,7 @@ constexpr std::string_view animation =
     "000000000000010000010000000000025650384c0e0000002f01400000071011fd0f4444ff03414e4d462a000000000000000000"
     "010000010000000000005650384c110000002f0140000007d0842634a1ff8188e87f0000";
 
-TEST(WebP, ReadsColour) {
-  const Image image = read_content(from_hex(rgb));
-  EXPECT_EQ(image.shape, (ImageShape{3, 2, 3}));
-  EXPECT_EQ(image.bytes, (Bytes{255, 0, 0, 10, 40, 70, 0, 255, 0, 20, 50, 80, 0, 0, 255, 30, 60, 90}));
-}
+TEST(WebP, ReadsColour) { expect_six_pixels(from_hex(rgb)); }
 
 TEST(WebP, ReadsLossyImages) {
   const Image image = read_content(from_hex(lossy));
@@ -35,21 +29,14 @@ TEST(WebP, ReadsLossyImages) {
   EXPECT_NEAR(image.bytes[256], 40, 3);
 }
 
-TEST(WebP, LaysTransparencyOnBlack) { EXPECT_EQ(read_content(from_hex(rgba)).bytes, (Bytes{200, 50, 100, 25, 0, 0})); }
+TEST(WebP, LaysTransparencyOnBlack) { expect_transparency_on_black(from_hex(rgba)); }
 
-TEST(WebP, IsTurned) {
-  const Image image = read_content(from_hex(exif));
-  EXPECT_EQ(image.shape, (ImageShape{3, 3, 2}));
-  EXPECT_EQ(image.bytes, (Bytes{10, 255, 40, 0, 70, 0, 20, 0, 50, 255, 80, 0, 30, 0, 60, 0, 90, 255}));
-}
+TEST(WebP, IsTurned) { expect_six_turned_pixels(from_hex(exif)); }
 
 TEST(WebP, RefusesAnimations) { expect_unreadable(from_hex(animation), "animation"); }
 
 TEST(WebP, RefusesEveryTruncation) {
-  for (const auto hex : {rgb, lossy}) {
-    const std::string whole = from_hex(hex);
-    for (size_t size = 12; size < whole.size() - 4; ++size) expect_unreadable(whole.substr(0, size), "WebP");
-  }
+  for (const auto hex : {rgb, lossy}) expect_truncations_unreadable(from_hex(hex), "WebP", 12, 4);
 }
 
 TEST(WebP, RefusesTooManyPixels) {

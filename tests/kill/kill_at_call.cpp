@@ -80,6 +80,23 @@ void count(bool meant) {
   errno = kept;
 }
 
+/// Half of it where this call is the one.
+template <class Original, class Data, class Size>
+ssize_t counted_write(Original* original, int file, Data data, Size size) {
+  if (is_meant(file) && is_due()) {
+    original(file, data, size / 2);
+    stop();
+  }
+  return original(file, data, size);
+}
+
+template <class Original>
+int counted_open(Original* original, const char* path, int flags, va_list rest) {
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  count(is_meant(AT_FDCWD, path));
+  return original(path, flags, mode);
+}
+
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -94,40 +111,30 @@ extern "C" {
 
 ssize_t write(int file, const void* data, size_t size) {
   FORWARD(write);
-  if (is_meant(file) && is_due()) {
-    original(file, data, size / 2);
-    stop();
-  }
-  return original(file, data, size);
+  return counted_write(original, file, data, size);
 }
 
 ssize_t writev(int file, const iovec* parts, int number) {
   FORWARD(writev);
-  if (is_meant(file) && is_due()) {
-    original(file, parts, number / 2);
-    stop();
-  }
-  return original(file, parts, number);
+  return counted_write(original, file, parts, number);
 }
 
 int open(const char* path, int flags, ...) {
   FORWARD(open);
   va_list rest;
   va_start(rest, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  const int file = counted_open(original, path, flags, rest);
   va_end(rest);
-  count(is_meant(AT_FDCWD, path));
-  return original(path, flags, mode);
+  return file;
 }
 
 int open64(const char* path, int flags, ...) {
   FORWARD(open64);
   va_list rest;
   va_start(rest, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  const int file = counted_open(original, path, flags, rest);
   va_end(rest);
-  count(is_meant(AT_FDCWD, path));
-  return original(path, flags, mode);
+  return file;
 }
 
 FILE* fopen(const char* path, const char* mode) {

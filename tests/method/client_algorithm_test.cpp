@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/method/tiny.h"
+#include "tests/tensors.h"
 
 namespace fedgrab::client_algorithm_test {
 
@@ -105,12 +106,6 @@ std::vector<Payload> sent_by(const Composition& method, const State& global, Ten
   return method.after_training({round, 0, 1, {}, state}, result);
 }
 
-void expect_near(const torch::Tensor& got, const torch::Tensor& expected, double tolerance = 1e-5) {
-  ASSERT_TRUE(got.defined());
-  EXPECT_LT((got.to(torch::kDouble) - expected.to(torch::kDouble)).abs().max().item<double>(), tolerance)
-      << got << "\ninstead of\n"
-      << expected;
-}
 torch::Tensor pair(double a, double b) { return torch::tensor({a, b}, torch::kDouble); }
 
 // ---- FedIR

@@ -8,26 +8,11 @@
 #include "fedgrab/model/network.h"
 #include "method/head/sparse_etf.h"
 #include "tests/method/tiny.h"
+#include "tests/tensors.h"
 
 namespace fedgrab::head_test {
 
 constexpr uint64_t seed = 5;
-
-torch::Tensor normal(at::IntArrayRef shape, uint32_t stream, torch::Dtype type = torch::kFloat) {
-  auto values = torch::empty(shape, torch::kDouble);
-  Random random(seed, Purpose::synthetic, stream);
-  auto* data = values.data_ptr<double>();
-  for (int64_t i = 0; i < values.numel(); ++i) data[i] = random.normal();
-  return values.to(type);
-}
-
-torch::Tensor norms(const torch::Tensor& rows) { return rows.norm(2, {1}); }
-
-void expect_near(const torch::Tensor& got, const torch::Tensor& expected, double tolerance = 1e-5) {
-  EXPECT_LT((got.to(torch::kDouble) - expected.to(torch::kDouble)).abs().max().item<double>(), tolerance)
-      << got << "\ninstead of\n"
-      << expected;
-}
 
 // ---- kind and scale
 
@@ -79,12 +64,12 @@ TEST(FedEtf, LogitsAreScaledCosinesOfTheProjectionAndTheSimplexTakesNoGradient) 
   global.view("fc.temperature").fill_(1.5);
   Network network(global.model);
   network.load(global);
-  const auto images = normal({5, 6, 1, 1}, 1);
+  const auto images = normal_numbers({5, 6, 1, 1}, 1);
   const auto output = network.forward_training(images);
   auto z = at::linear(output.features, global.view("fc.projection.weight"), global.view("fc.projection.bias"));
   z = z / z.norm(2, {1}, true);
   expect_near(output.logits[0].detach(), z.matmul(global.view("fc.weight").t()).detach() * (7 * 1.5), 1e-4);
-  network.backward(output, {normal({5, 4}, 2)});
+  network.backward(output, {normal_numbers({5, 4}, 2)});
   const State gradient{global.model, network.gradient()};
   EXPECT_TRUE((gradient.view("fc.weight") == 0).all().item<bool>());
   for (const auto* name : {"fc.projection.weight", "fc.projection.bias", "fc.temperature", "bn1.weight"})

@@ -12,26 +12,11 @@
 #include "method/posthoc/creff.h"
 #include "tests/data/scratch_folder.h"
 #include "tests/method/tiny.h"
+#include "tests/tensors.h"
 
 namespace fedgrab::posthoc_test {
 
 constexpr uint64_t seed = 5;
-
-torch::Tensor normal(at::IntArrayRef shape, uint32_t stream, torch::Dtype type = torch::kFloat) {
-  auto values = torch::empty(shape, torch::kDouble);
-  Random random(seed, Purpose::synthetic, stream);
-  auto* data = values.data_ptr<double>();
-  for (int64_t i = 0; i < values.numel(); ++i) data[i] = random.normal();
-  return values.to(type);
-}
-
-torch::Tensor norms(const torch::Tensor& rows) { return rows.norm(2, {1}); }
-
-void expect_near(const torch::Tensor& got, const torch::Tensor& expected, double tolerance = 1e-5) {
-  EXPECT_LT((got.to(torch::kDouble) - expected.to(torch::kDouble)).abs().max().item<double>(), tolerance)
-      << got << "\ninstead of\n"
-      << expected;
-}
 
 /// Everything but the parameters named must be the same to the bit.
 void expect_same_but(const State& a, const State& b, const std::vector<std::string>& names) {
@@ -106,7 +91,7 @@ TEST_F(TauNorm, TakesTheMovingAverageWhereThereIsOne) {
 torch::Tensor logits_of(const State& state) {
   Network network(state.model);
   network.load(state);
-  return network.forward(normal({6, state.model->architecture.features, 1, 1}, 1)).logits.front();
+  return network.forward(normal_numbers({6, state.model->architecture.features, 1, 1}, 1)).logits.front();
 }
 
 TEST(Temperature, DividesTheLogitsOfEveryHead) {
@@ -139,7 +124,7 @@ struct Logits {
   torch::Tensor before, after;
 };
 Logits logits_of(const TinyFederation& f) {
-  const auto images = normal({5, f.model->architecture.features, 1, 1}, 1);
+  const auto images = normal_numbers({5, f.model->architecture.features, 1, 1}, 1);
   const auto answer = [&](const State& state) {
     Network network(state.model);
     network.load(state);
@@ -205,9 +190,9 @@ TEST(LogitAdjustment, WaitsForAPriorThatIsNotThereYet) {
 
 TEST(CreffGradients, AreAutogradsOfTheMeanCrossEntropy) {
   const int64_t classes = 4, width = 5, each = 3;
-  const auto w = normal({classes, width}, 1, torch::kDouble).requires_grad_();
-  const auto b = normal({classes}, 2, torch::kDouble).requires_grad_();
-  const auto features = normal({classes, each, width}, 3, torch::kDouble);
+  const auto w = normal_numbers({classes, width}, 1, torch::kDouble).requires_grad_();
+  const auto b = normal_numbers({classes}, 2, torch::kDouble).requires_grad_();
+  const auto features = normal_numbers({classes, each, width}, 3, torch::kDouble);
   const auto got = class_gradients(Classifier{w, b}, features).detach();
   ASSERT_EQ(got.sizes(), at::IntArrayRef({classes, classes, width + 1}));
   for (int64_t c = 0; c < classes; ++c) {
@@ -220,8 +205,8 @@ TEST(CreffGradients, AreAutogradsOfTheMeanCrossEntropy) {
 }
 
 TEST(CreffGradients, OfLabelledSamplesAreThoseOfEachClassAndZeroWhereThereIsNone) {
-  const Classifier head{normal({3, 5}, 1), normal({3}, 2)};
-  const auto features = normal({6, 5}, 3);
+  const Classifier head{normal_numbers({3, 5}, 1), normal_numbers({3}, 2)};
+  const auto features = normal_numbers({6, 5}, 3);
   const auto labels = torch::tensor({2, 0, 2, 0, 0, 2}, torch::kLong);
   const auto got = class_gradients(head, features, labels);
   for (const int64_t c : {0, 2}) {
@@ -232,7 +217,7 @@ TEST(CreffGradients, OfLabelledSamplesAreThoseOfEachClassAndZeroWhereThereIsNone
 }
 
 TEST(CreffMatching, LossIsZeroForTheSameDirectionsAndAddsRowsAndBias) {
-  const auto real = normal({3, 3, 5}, 1, torch::kDouble);
+  const auto real = normal_numbers({3, 3, 5}, 1, torch::kDouble);
   const auto all = torch::ones({3}, torch::kBool);
   EXPECT_NEAR(matching_loss(real, real * 7, all).item<double>(), 0, 1e-4);
   // Against its opposite each of the three rows and the bias, as one, is 2 away; for the classes marked alone.
@@ -242,10 +227,10 @@ TEST(CreffMatching, LossIsZeroForTheSameDirectionsAndAddsRowsAndBias) {
 
 TEST(CreffMatching, StepsDownTheSlopeOfTheLoss) {
   // Against differences in double: the step's second derivatives are the part that is easy to get wrong.
-  const Classifier head{normal({2, 3}, 1, torch::kDouble), normal({2}, 2, torch::kDouble)};
-  const auto real = class_gradients(head, normal({2, 4, 3}, 3, torch::kDouble));
+  const Classifier head{normal_numbers({2, 3}, 1, torch::kDouble), normal_numbers({2}, 2, torch::kDouble)};
+  const auto real = class_gradients(head, normal_numbers({2, 4, 3}, 3, torch::kDouble));
   const auto all = torch::ones({2}, torch::kBool);
-  const auto start = normal({2, 2, 3}, 4, torch::kDouble);
+  const auto start = normal_numbers({2, 2, 3}, 4, torch::kDouble);
   auto moved = start.clone();
   const double first = match_features(moved, head, real, all, 1, 0.1);
   const auto loss = [&](const torch::Tensor& at) { return matching_loss(real, class_gradients(head, at), all); };
@@ -265,7 +250,7 @@ TEST(CreffMatching, StepsDownTheSlopeOfTheLoss) {
 struct Clouds {
   static constexpr int64_t classes = 5, width = 8;
   const std::vector<int64_t> counts{400, 150, 50, 15, 4};
-  torch::Tensor centres = normal({classes, width}, 10) * 0.9;
+  torch::Tensor centres = normal_numbers({classes, width}, 10) * 0.9;
   torch::Tensor train, train_labels, test, test_labels;
 
   Clouds() {
@@ -273,7 +258,7 @@ struct Clouds {
       std::vector<int64_t> labels;
       for (size_t c = 0; c < sizes.size(); ++c) labels.insert(labels.end(), static_cast<size_t>(sizes[c]), c);
       const auto at = torch::tensor(labels, torch::kLong);
-      return std::pair{centres.index_select(0, at) + normal({at.numel(), width}, stream), at};
+      return std::pair{centres.index_select(0, at) + normal_numbers({at.numel(), width}, stream), at};
     };
     std::tie(train, train_labels) = draw(counts, 11);
     std::tie(test, test_labels) = draw(std::vector<int64_t>(classes, 200), 12);
@@ -301,7 +286,7 @@ TEST(CreffToy, MatchingBringsTheGradientsCloser) {
   const auto head = clouds.trained();
   const auto real = class_gradients(head, clouds.train, clouds.train_labels);
   const auto all = torch::ones({Clouds::classes}, torch::kBool);
-  auto features = normal({Clouds::classes, 20, Clouds::width}, 20);
+  auto features = normal_numbers({Clouds::classes, 20, Clouds::width}, 20);
   const double first = match_features(features, head, real, all, 100, 0.1);
   const double last = matching_loss(real, class_gradients(head, features), all).item<double>();
   EXPECT_LT(last, 0.5 * first);
@@ -311,7 +296,7 @@ TEST(CreffToy, UnmarkedClassesKeepTheirFeatures) {
   const Clouds clouds;
   const auto head = clouds.trained();
   const auto real = class_gradients(head, clouds.train, clouds.train_labels);
-  const auto start = normal({Clouds::classes, 20, Clouds::width}, 20);
+  const auto start = normal_numbers({Clouds::classes, 20, Clouds::width}, 20);
   auto features = start.clone();
   match_features(features, head, real, torch::tensor({true, true, true, true, false}), 5, 0.1);
   EXPECT_TRUE(torch::equal(features[4], start[4]));
@@ -321,20 +306,20 @@ TEST(CreffToy, UnmarkedClassesKeepTheirFeatures) {
 TEST(CreffToy, TheHeadTrainedOnMatchedFeaturesIsBetterOnTheTail) {
   const Clouds clouds;
   const auto biased = clouds.trained();
-  auto features = normal({Clouds::classes, 50, Clouds::width}, 20);
-  Classifier head{normal({Clouds::classes, Clouds::width}, 21) * 0.1, torch::zeros({Clouds::classes})};
+  auto features = normal_numbers({Clouds::classes, 50, Clouds::width}, 20);
+  Classifier head{normal_numbers({Clouds::classes, Clouds::width}, 21) * 0.1, torch::zeros({Clouds::classes})};
   const auto all = torch::ones({Clouds::classes}, torch::kBool);
   for (uint32_t round = 1; round <= 10; ++round) {
     match_features(features, head, class_gradients(head, clouds.train, clouds.train_labels), all, 100, 0.1);
-    head = {normal({Clouds::classes, Clouds::width}, 30 + round) * 0.1, torch::zeros({Clouds::classes})};
+    head = {normal_numbers({Clouds::classes, Clouds::width}, 30 + round) * 0.1, torch::zeros({Clouds::classes})};
     retrain(head, features, 100, 32, 0.01, seed, round);
   }
   EXPECT_GT(clouds.tail_accuracy(head), clouds.tail_accuracy(biased) + 0.1);
 }
 
 TEST(CreffToy, RetrainingIsSgdOnTheCrossEntropyAndFollowsFromItsSeed) {
-  const auto features = normal({3, 4, 5}, 1);
-  const Classifier start{normal({3, 5}, 2), normal({3}, 3)};
+  const auto features = normal_numbers({3, 4, 5}, 1);
+  const Classifier start{normal_numbers({3, 5}, 2), normal_numbers({3}, 3)};
   // One batch of everything: the mean gradient over the classes, whatever the order.
   Classifier one{start.weight.clone(), start.bias.clone()};
   retrain(one, features, 1, 12, 0.1, seed, 1);
@@ -362,7 +347,7 @@ class Creff : public testing::Test {
   void add(const std::vector<int64_t>& labels, uint32_t stream) {
     TinyClient client{.samples = static_cast<int64_t>(labels.size()), .counts = {0, 0, 0}};
     for (const int64_t label : labels) ++client.counts[static_cast<size_t>(label)];
-    images_.push_back({labels, normal({client.samples, 4}, stream)});
+    images_.push_back({labels, normal_numbers({client.samples, 4}, stream)});
     f_.clients.push_back(client);
   }
   torch::Tensor gradients_of(const Classifier& head, size_t k) const {
@@ -386,7 +371,7 @@ class Creff : public testing::Test {
     f_.global = f_.method.aggregate(f_.begin(index), sums, f_.server);
   }
   Classifier set_classifier() {
-    f_.server = {{"creff.weight", normal({3, 4}, 1)}, {"creff.bias", normal({3}, 2)}};
+    f_.server = {{"creff.weight", normal_numbers({3, 4}, 1)}, {"creff.bias", normal_numbers({3}, 2)}};
     return {f_.server["creff.weight"], f_.server["creff.bias"]};
   }
 
@@ -422,7 +407,7 @@ TEST_F(Creff, MatchesThePlainMeanOverTheClientsThatHaveTheClass) {
   // Class 0: both clients, one with three times the samples; class 1: one of them; class 2: nobody.
   add({0, 0, 0, 1}, 3);
   add({0}, 4);
-  const auto start = normal({3, 6, 4}, 5);
+  const auto start = normal_numbers({3, 6, 4}, 5);
   const auto head = set_classifier();
   f_.server["creff.features"] = start.clone();
   auto real = gradients_of(head, 0) + gradients_of(head, 1);
@@ -542,7 +527,7 @@ TEST_F(FedLoge, PersonalisedAddsBothHeadsAndMasksTheClassesTheClientLacks) {
   for (const int64_t j : {0, 2}) EXPECT_EQ(bias[j].item<float>(), sum[j].item<float>());
   Network network(global_.model);
   network.load(own);
-  const auto answers = network.forward(normal({200, 16, 1, 1}, 9) * 20).logits.front().argmax(1);
+  const auto answers = network.forward(normal_numbers({200, 16, 1, 1}, 9) * 20).logits.front().argmax(1);
   EXPECT_TRUE(((answers == 0) | (answers == 2)).all().item<bool>());
 }
 

@@ -7,6 +7,7 @@
 
 #include "tests/data/scratch_folder.h"
 #include "tests/method/tiny.h"
+#include "tests/tensors.h"
 
 namespace fedgrab::privacy_test {
 
@@ -41,10 +42,6 @@ class Private : public testing::Test {
   std::unique_ptr<TinyFederation> federation_;
   State before_;
 };
-
-void expect_near(const torch::Tensor& a, const torch::Tensor& b) {
-  EXPECT_TRUE(torch::allclose(a, b, 1e-5, 1e-6)) << a;
-}
 
 TEST_F(Private, ClippingBoundsTheNormOverEverythingThatIsSent) {
   begin({{"server.clip", "2"}}, 2);

@@ -3,18 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 
-#include "fedgrab/core/random.h"
-#include "fedgrab/model/network.h"
 #include "tests/data/scratch_folder.h"
+#include "tests/model/normalised_logits.h"
 
 namespace fedgrab::torchscript_test {
-
-torch::Tensor random_numbers(at::IntArrayRef shape, uint32_t stream) {
-  auto values = torch::empty(shape);
-  Random random(1, Purpose::synthetic, stream);
-  for (int64_t i = 0; i < values.numel(); ++i) values.data_ptr<float>()[i] = random.uniform();
-  return values;
-}
 
 struct Case {
   std::string network;
@@ -42,21 +34,12 @@ TEST_P(TorchScript, AnswersLikeTheNetworkOnNormalisedImages) {
   const ScratchFolder scratch;
   const State state = initial_state(make_model(make_architecture(name, input), heads, 7), 1);
   for (const auto& p : state.model->parameters)  // as after training: no two channels alike
-    if (p.buffer()) state.view(p).add_(0.2 * random_numbers(p.shape, static_cast<uint32_t>(p.offset)) - 0.1);
-  Normalisation normalisation{{0.4F, 0.5F, 0.6F}, {0.2F, 0.25F, 0.3F}};
-  normalisation.mean.resize(static_cast<size_t>(input.channels));
-  normalisation.std.resize(static_cast<size_t>(input.channels));
+    if (p.buffer()) state.view(p).add_(0.2 * uniform_numbers(p.shape, static_cast<uint32_t>(p.offset)) - 0.1);
+  const Normalisation normalisation = some_normalisation(input.channels);
   save_torchscript(scratch.path("model.pt"), state, normalisation, {});
 
-  const auto images = random_numbers({3, input.channels, input.height, input.width}, 0);
-  auto normalised = images.clone();
-  for (int64_t c = 0; c < input.channels; ++c)
-    normalised.select(1, c)
-        .sub_(normalisation.mean[static_cast<size_t>(c)])
-        .div_(normalisation.std[static_cast<size_t>(c)]);
-  Network network(state.model);
-  network.load(state);
-  const auto expected = network.forward(normalised).logits.front();
+  const auto images = uniform_numbers({3, input.channels, input.height, input.width}, 0);
+  const auto expected = logits_of(state, normalisation, images);
 
   // A network that has died would agree with anything.
   ASSERT_GT((expected[0] - expected[1]).abs().max().item<double>(), 1e-4);

@@ -6,34 +6,19 @@
 #include <filesystem>
 #include <string>
 
-#include "fedgrab/core/random.h"
 #include "fedgrab/experiment/checkpoint.h"
-#include "fedgrab/model/network.h"
 #include "fedgrab/model/onnx.h"
 #include "fedgrab/model/safetensors.h"
+#include "tests/model/normalised_logits.h"
 
 using namespace fedgrab;  // NOLINT(google-build-using-namespace): a program of its own
 
 namespace {
 
-torch::Tensor random_numbers(at::IntArrayRef shape, uint32_t stream) {
-  auto values = torch::empty(shape);
-  Random random(1, Purpose::synthetic, stream);
-  for (int64_t i = 0; i < values.numel(); ++i) values.data_ptr<float>()[i] = random.uniform();
-  return values;
-}
-
 void save_reference(const std::string& path, const State& state, const Normalisation& normalisation) {
   const ImageShape& input = state.model->architecture.input;
-  const auto images = random_numbers({5, input.channels, input.height, input.width}, 0);
-  auto normalised = images.clone();
-  for (int64_t c = 0; c < input.channels; ++c)
-    normalised.select(1, c)
-        .sub_(normalisation.mean[static_cast<size_t>(c)])
-        .div_(normalisation.std[static_cast<size_t>(c)]);
-  Network network(state.model);
-  network.load(state);
-  save_safetensors(path, {{{"images", images}, {"logits", network.forward(normalised).logits.front()}}, {}});
+  const auto images = uniform_numbers({5, input.channels, input.height, input.width}, 0);
+  save_safetensors(path, {{{"images", images}, {"logits", logits_of(state, normalisation, images)}}, {}});
 }
 
 struct Case {
@@ -56,13 +41,11 @@ std::vector<Case> cases() {
 void save_case(const std::filesystem::path& folder, const Case& c) {
   const State state = initial_state(make_model(make_architecture(c.network, c.input), {c.head}, 7), 1);
   for (const auto& p : state.model->parameters) {  // as after training: no two channels alike
-    const auto noise = random_numbers(p.shape, static_cast<uint32_t>(p.offset));
+    const auto noise = uniform_numbers(p.shape, static_cast<uint32_t>(p.offset));
     if (p.kind == ParameterKind::running_var) state.view(p).add_(noise * 0.5 - 0.25);
     if (p.kind == ParameterKind::running_mean || p.kind == ParameterKind::norm_bias) state.view(p).add_(noise - 0.5);
   }
-  Normalisation normalisation{{0.4F, 0.5F, 0.6F}, {0.2F, 0.25F, 0.3F}};
-  normalisation.mean.resize(static_cast<size_t>(c.input.channels));
-  normalisation.std.resize(static_cast<size_t>(c.input.channels));
+  const Normalisation normalisation = some_normalisation(c.input.channels);
   save_onnx(folder / (c.name + ".onnx"), state, normalisation, {{"class_names", "[]"}});
   save_reference(folder / (c.name + ".safetensors"), state, normalisation);
 }
