@@ -80,12 +80,11 @@ std::vector<double> central_moments(double sigma) {
 /// Sampling without replacement, a whole order (Wang, Balle and Kasiviswanathan 2019, Thm. 27): a bound on (order − 1)
 /// times the divergence.
 double fixed_moment(double q, double sigma, int order, const std::vector<double>& central) {
+  const auto even = [&](int l) { return central[static_cast<size_t>(l) / 2 * 2]; };
   double sum = 0;
   for (int j = 2; j <= order; ++j) {
     double term = std::log(2) + log_moment(j, sigma);
-    if (order <= largest_exact || j == 2)
-      term = std::min(term, std::log(4) + 0.5 * (central[static_cast<size_t>(j / 2 * 2)] +
-                                                 central[static_cast<size_t>((j + 1) / 2 * 2)]));
+    if (order <= largest_exact || j == 2) term = std::min(term, std::log(4) + 0.5 * (even(j) + even(j + 1)));
     sum = log_add(sum, log_choose(order, j) + j * std::log(q) + term);
   }
   return sum;

@@ -74,8 +74,8 @@ BatchMixer::BatchMixer(double mixup, double cutmix) {
 }
 
 Mix BatchMixer::choose(const Random& random, int64_t count, ImageShape shape) const {
-  if (!on() || count < 2) return {};
   const MixTables tables{mixup_.empty() ? nullptr : mixup_.data(), cutmix_.empty() ? nullptr : cutmix_.data()};
+  if ((tables.mixup == nullptr && tables.cutmix == nullptr) || count < 2) return {};
   const PhiloxBlock block = random.block(0);
   const uint32_t words[4] = {block[0], block[1], block[2], block[3]};
   return choose_mix(tables, words, static_cast<int32_t>(shape.height), static_cast<int32_t>(shape.width));

@@ -150,7 +150,7 @@ class Transfer {
 
 fs::path download(const RemoteFile& file, const fs::path& folder) {
   make_folder(folder);
-  const fs::path path = folder / fs::path(file.url).filename();
+  fs::path path = folder / fs::path(file.url).filename();
   if (is_file(path) && sha256_of(path) == file.sha256) return path;
   const fs::path partial = path.string() + ".partial";
   Transfer(file, partial).run();

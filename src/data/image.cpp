@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <fstream>
 
 #include "decode.h"
@@ -50,7 +51,7 @@ void not_built_in(const std::string& file, std::string_view format, std::string_
 
 uint8_t to_byte(double value, Levels levels) {
   const double share = (value - levels.black) / (levels.white - levels.black);
-  return share > 0 ? static_cast<uint8_t>(std::min(share, 1.0) * 255 + 0.5) : 0;  // 0 for what is not a number
+  return share > 0 ? static_cast<uint8_t>(std::lround(std::min(share, 1.0) * 255)) : 0;  // 0 for what is not a number
 }
 
 MemoryShare share_of_memory(const std::string& file, std::string_view format, uint64_t height, uint64_t width,

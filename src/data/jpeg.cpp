@@ -39,7 +39,7 @@ class JpegSource {
     cmyk_ = four;
     several_scans_ = jpeg_has_multiple_scans(&codec_) != 0;
     const int64_t shorter = std::min(codec_.image_height, codec_.image_width);
-    while (enough > 0 && codec_.scale_denom < 8 && shorter / (2 * codec_.scale_denom) >= enough)
+    while (enough > 0 && codec_.scale_denom < 8 && shorter / (int64_t{2} * codec_.scale_denom) >= enough)
       codec_.scale_denom *= 2;
     jpeg_calc_output_dimensions(&codec_);
     return true;

@@ -38,7 +38,7 @@ FEDGRAB_DEVICE void transform(const Team& team, Canvas& canvas, const AffineMap&
     const int64_t from_x = nearest_pixel(map.xx * x + map.xy * y + map.x0, canvas.width);
     const int64_t from_y = nearest_pixel(map.yx * x + map.yy * y + map.y0, canvas.height);
     const bool inside = from_x >= 0 && from_y >= 0 && from_x < canvas.width && from_y < canvas.height;
-    const int64_t from = from_y * canvas.width + from_x;
+    const auto from = static_cast<int32_t>(from_y * canvas.width + from_x);
     for (int32_t c = 0; c < canvas.channels; ++c)
       canvas.spare[c * plane + i] = inside ? canvas.pixels[c * plane + from] : uint8_t{0};
   });

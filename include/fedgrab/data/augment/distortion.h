@@ -69,7 +69,8 @@ FEDGRAB_DEVICE inline float magnitude_of(Distortion distortion, const MagnitudeR
     case Distortion::sharpness: return up_to(range.enhance);
     case Distortion::posterize: {
       const int32_t last = range.bins - 1;
-      return static_cast<float>(8 - (2 * bin * range.posterize + last) / (2 * last));  // rounded
+      const int32_t bits = 8 - (2 * bin * range.posterize + last) / (2 * last);  // rounded
+      return static_cast<float>(bits);
     }
     case Distortion::solarize: return linspace(255.0F, 0.0F, bin, range.bins);
     default: return 0;

@@ -14,7 +14,7 @@ struct RandAugment {
   template <class Team>
   FEDGRAB_DEVICE static void apply(const Team& team, Canvas& canvas, const Operation&, const OperationWords& words) {
     const MagnitudeRange range = usual_range(canvas, 31);
-    for (int32_t i = 0; i < 2; ++i)
+    for (size_t i = 0; i < 2; ++i)
       distort(team, canvas, static_cast<Distortion>(words.word[2 * i] % distortion_kinds), range, 9,
               (words.word[2 * i + 1] & 1U) != 0);
   }

@@ -52,7 +52,7 @@ template <class Team>
 FEDGRAB_DEVICE void autocontrast(const Team& team, Canvas& canvas) {
   make_histogram(team, canvas);
   team.each(canvas.channels, [&](int32_t channel) {
-    uint32_t* const bins = canvas.bins + channel * 256;
+    uint32_t* const bins = canvas.bins + size_t{256} * static_cast<size_t>(channel);
     int32_t low = 0, high = 255;
     while (low < high && bins[low] == 0) ++low;
     while (low < high && bins[high] == 0) --high;
@@ -71,7 +71,7 @@ template <class Team>
 FEDGRAB_DEVICE void equalize(const Team& team, Canvas& canvas) {
   make_histogram(team, canvas);
   team.each(canvas.channels, [&](int32_t channel) {
-    uint32_t* const bins = canvas.bins + channel * 256;
+    uint32_t* const bins = canvas.bins + size_t{256} * static_cast<size_t>(channel);
     int32_t last = 255;
     while (last > 0 && bins[last] == 0) --last;
     const uint32_t step = (static_cast<uint32_t>(canvas.plane()) - bins[last]) / 255;
