@@ -56,10 +56,6 @@ Groups thirds_by_size(std::span<const int64_t> counts) {
   return groups;
 }
 
-bool in_one_group(const Groups& groups, size_t classes) {
-  return groups.many.size() == classes || groups.med.size() == classes || groups.few.size() == classes;
-}
-
 Groups by_lists(const EvalParams& params, int64_t classes) {
   std::vector<int> seen(static_cast<size_t>(classes));
   for (const auto* list : {&params.many, &params.med, &params.few})
@@ -96,9 +92,10 @@ Groups group_classes(const EvalParams& params, std::span<const int64_t> counts, 
   if (params.groups == GroupRule::lists) return by_lists(params, static_cast<int64_t>(counts.size()));
   if (params.groups == GroupRule::mass || (params.groups == GroupRule::automatic && balanced))
     return by_mass(params, counts);
-  Groups groups = by_counts(params, counts);
+  const Groups groups = by_counts(params, counts);
   const auto [smallest, largest] = std::minmax_element(counts.begin(), counts.end());
-  return in_one_group(groups, counts.size()) && *smallest < *largest ? thirds_by_size(counts) : groups;
+  const bool no_contrast = groups.many.empty() || groups.few.empty();
+  return no_contrast && *smallest < *largest ? thirds_by_size(counts) : groups;
 }
 
 Accuracy score(std::span<const int32_t> predictions, std::span<const int32_t> labels, const Groups& groups,

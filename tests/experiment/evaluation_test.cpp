@@ -77,8 +77,18 @@ TEST(GroupsByCounts, AreThirdsWhereTheThresholdsTellNoClassesApart) {
   EXPECT_EQ(two.few, (Classes{0}));
 }
 
+/// Caltech-101: its smallest class keeps 25 training images.
+TEST(GroupsByCounts, AreThirdsWhereNoClassIsInManyOrNoneInFew) {
+  const Groups no_few = group_classes({}, Classes{256, 40, 25}, false);
+  EXPECT_TRUE(no_few.thirds);
+  EXPECT_EQ(no_few.few, (Classes{2}));
+  const Groups no_many = group_classes({}, Classes{12, 90, 40}, false);
+  EXPECT_TRUE(no_many.thirds);
+  EXPECT_EQ(no_many.many, (Classes{1}));
+}
+
 TEST(GroupsByCounts, StayWhereTheyTellClassesApartOrThereIsNothingToTell) {
-  EXPECT_FALSE(group_classes({}, Classes{101, 100, 100}, false).thirds);
+  EXPECT_FALSE(group_classes({}, Classes{101, 19, 19}, false).thirds);
   const Groups equal = group_classes({}, Classes{50, 50, 50}, false);
   EXPECT_FALSE(equal.thirds);
   EXPECT_EQ(equal.med, (Classes{0, 1, 2}));

@@ -11,8 +11,8 @@
 
 namespace fedgrab {
 
-/// `balanced` resolves groups = auto. Where the thresholds put classes of different size into one group, the groups are
-/// thirds of the classes by size. Throws a usage Error where lists leave a class out or name it twice.
+/// `balanced` resolves groups = auto. Where the thresholds leave Many or Few empty although classes differ in size, the
+/// groups are thirds of the classes by size. Throws a usage Error where lists leave a class out or name it twice.
 Groups group_classes(const EvalParams& params, std::span<const int64_t> counts, bool balanced);
 
 /// With the measures that need no probabilities.

@@ -16,7 +16,7 @@ namespace fedgrab {
 /// Class lists of the three groups; together they cover every class once.
 struct Groups {
   std::vector<int64_t> many, med, few;
-  bool thirds = false;  // of the classes by size, because the thresholds put all of them into one group
+  bool thirds = false;  // of the classes by size, because the thresholds leave Many or Few empty
 };
 
 /// Shares of right answers; a group without test samples has none.
