@@ -69,7 +69,7 @@ class Ranks(Case):
         text = self.train(3, "--set", "model.init=nothing.safetensors", "--out", "bad")
         self.assertEqual(1, text.count("fedgrab: "), text)
         done = subprocess.run([MPIRUN, "-n", "2", PROGRAM, "sweep", "grid.toml"], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True)
-        self.assertEqual(1, done.stderr.count("spreads one run"), done.stderr)
+        self.assertEqual(1, done.stderr.count("works with `fedgrab run` only"), done.stderr)
         self.assertEqual(1, self.train(3, "--help").count("--resume"))
         self.assertEqual(1, self.train(3, "--rounds", "many").count("fedgrab: "))
 
