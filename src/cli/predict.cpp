@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "classification.h"
 #include "commands.h"
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
 #include "fedgrab/core/progress.h"
+#include "fedgrab/experiment/settings.h"
 #include "model_choice.h"
 #include "prediction_report.h"
 
@@ -43,6 +46,30 @@ void note_skipped(const std::vector<std::string>& skipped) {
            : fmt::format("{} skipped in all", skipped.size()));
 }
 
+/// The folder of the training images of a run, and perhaps of its test images, where it is still known.
+std::optional<std::filesystem::path> training_folder(const std::string& model) try {
+  const auto run = run_of(model);
+  if (!run) return std::nullopt;
+  const DataParams data = read_settings(resolve_config(run->config(), {})).data;
+  if (data.path.empty()) return std::nullopt;
+  const auto folder = std::filesystem::weakly_canonical(data.path);
+  return is_directory(folder / "train") ? folder / "train" : folder;
+} catch (const Error&) {
+  return std::nullopt;  // a model is of use without its configuration
+}
+
+/// What is right there says nothing about new images.
+bool trained_on_some(const std::string& model, const ImageFiles& files) {
+  namespace fs = std::filesystem;
+  const auto known = training_folder(model);
+  if (!known) return false;
+  const fs::path& folder = *known;
+  return std::any_of(files.files.begin(), files.files.end(), [&](const ImageFile& file) {
+    const fs::path image = fs::weakly_canonical(file.path);
+    return std::mismatch(folder.begin(), folder.end(), image.begin(), image.end()).first == folder.end();
+  });
+}
+
 void predict(const PredictFlags& flags) {
   const LoadedModel loaded = load_model(flags.model.path, flags.model.which());
   const ImageFiles files = find_images(flags.images);
@@ -66,7 +93,12 @@ void predict(const PredictFlags& flags) {
     print_lines(result.images, names, flags.json);
   if (flags.json) return;
   if (!flags.csv.empty()) fmt::print("{}: {} images\n", flags.csv, result.images.size());
-  if (const auto text = truth_text(result.images, truth, names); !text.empty()) fmt::print("\n{}", text);
+  const auto text = truth_text(result.images, truth, names);
+  if (text.empty()) return;
+  fmt::print("\n{}", text);
+  if (trained_on_some(flags.model.path, files))
+    fmt::print("These images include those of the training: `fedgrab eval {}` measures on the test images.\n",
+               flags.model.path);
 }
 
 }  // namespace

@@ -111,6 +111,14 @@ class Folders(Deploy):
             cells = " +".join("·" if count == 0 else str(count) for count in answers)
             self.assertRegex(out, rf"(?m)^ +{number}  {name} +6  [01]\.\d{{3}} +{cells}$")
 
+    def test_says_that_a_score_is_of_training_images(self):
+        said = "These images include those of the training: `fedgrab eval"
+        self.assertIn(said, self.predict(self.runs / "images")[0])
+        self.assertIn(said, self.predict(self.runs / "images" / "red" / ".." / "blue" / "..")[0])
+        shutil.copytree(self.runs / "images", self.folder / "images of others")
+        self.assertNotIn(said, self.predict("images of others")[0])
+        self.assertNotIn("These images", self.predict(self.runs / "images", "--json")[0])
+
     def test_balanced_accuracy_weighs_classes_alike(self):
         """Ten images of one class and one of another."""
         for number in range(10):
