@@ -64,7 +64,7 @@ TEST(Nesting, ATableNeedsAName) {
     EXPECT_THROW(Config(Schema()).load_toml_text(text, "file.x"), Error) << text;
   }
   for (const std::string text :
-       {"[a]", "[ \"a b\" ]\n", "[['a']]", "[\t-_1]", "a = [.1]", "a = [\n[=", "[", "[]", "[[", "# [.\n"})
+       {"[a]", "[ \"a b\" ]\n", "[['a']]", "[\t-_1]", "a = [.1]", "a = [\n[", "[", "[]", "[[", "# [.\n"})
     EXPECT_EQ(shallow_toml(text, "file.x"), text);
 }
 
@@ -79,12 +79,17 @@ TEST(Nesting, ABracketIsClosedByItsOwn) {
 
 TEST(Nesting, OnlyTextsAndCommentsOfTomlHoldOtherCharacters) {
   for (const std::string text : {"a\xCC\x9A = 1", "\xE1\x9A\x81 = 1", "a = [1,\xC2\xA0 2]", "a =\xE2\x80\xBC 1\n",
-                                 "a = 5\"b=\"c\"\xEF\xBF\xBA\""}) {
+                                 "a = 5\"b=\"c\"\xEF\xBF\xBA\"", "a = 0o.\"\xC5\xA1\"", "a = b=\"\xC5\xA1\"",
+                                 "a = {b = 1.'\xC5\xA1'}", "a = [1.\"\xC5\xA1", "a = 0[\"\xC5\xA1", "a = 0{'\xC5\xA1",
+                                 "a = \"\"\"\\\xC2\xB7", "[\"\"\"\\\xC2\xB7", "a = \"\"\"\\\n \xC3\x9C\"\"\""}) {
     EXPECT_THROW(shallow_toml(text, "file.x"), Error) << text;
     EXPECT_THROW(Config(Schema()).load_toml_text(text, "file.x"), Error) << text;
   }
   for (const std::string text :
-       {"\xEF\xBB\xBF[a]\nb = \"\xCC\x9A\" # \xE1\x9A\x81\n", "'\xE2\x80\xBC' = 1", "a.\"b\" = ['\xE2\x80\xBC',\"c\"]"})
+       {"\xEF\xBB\xBF[a]\nb = \"\xCC\x9A\" # \xE1\x9A\x81\n", "'\xE2\x80\xBC' = 1", "a = \"\\\\\xC2\xB7\"",
+        "a.\"b\" = ['\xE2\x80\xBC',\"c\"]",
+        "a = {b.\"\xC5\xA1\" = [1], c.'\xC5\xA1' = 2}\n[d.\"\xC5\xA1\"]\n[[e.'\xC5\xA1']]\nf.\"\xC5\xA1\" = "
+        "[\n'\xC5\xA1']"})
     EXPECT_EQ(shallow_toml(text, "file.x"), text);
 }
 
