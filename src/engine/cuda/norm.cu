@@ -8,6 +8,7 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int most_chunks = 32;  // of rows that are summed apart
+constexpr int ahead = 4;         // rows that a thread loads before it uses the first
 
 /// Lanes of a block side by side in a row; the other factor of `threads` is rows.
 template <class T>
@@ -112,18 +113,29 @@ __global__ void __launch_bounds__(threads)
     scale[i] = t.weight[slot * t.stride + channel + i] * s.y;
     shift[i] -= s.x * scale[i];
   }
-  for (int row = g.first_row(), last = g.last_row(rows); row < last; row += g.row_threads()) {
-    const int64_t at = base + int64_t{row} * g.shape.channels;
-    const auto x = *reinterpret_cast<const Vector<T>*>(input + at);
-    Vector<T> y, r;
-    if (residual != nullptr) r = *reinterpret_cast<const Vector<T>*>(residual + at);
+  for (int first = g.first_row(), last = g.last_row(rows); first < last; first += ahead * g.row_threads()) {
+    Vector<T> x[ahead], r[ahead];
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      float value = to_float(x.values[i]) * scale[i] + shift[i];
-      if (residual != nullptr) value += to_float(r.values[i]);
-      y.values[i] = from_float<T>(relu && value <= 0 ? 0 : value);  // NaN passes, and is noticed
+    for (int k = 0; k < ahead; ++k) {
+      const int row = first + k * g.row_threads();
+      if (row >= last) continue;
+      const int64_t at = base + int64_t{row} * g.shape.channels;
+      x[k] = *reinterpret_cast<const Vector<T>*>(input + at);
+      if (residual != nullptr) r[k] = *reinterpret_cast<const Vector<T>*>(residual + at);
     }
-    *reinterpret_cast<Vector<T>*>(output + at) = y;
+#pragma unroll
+    for (int k = 0; k < ahead; ++k) {
+      const int row = first + k * g.row_threads();
+      if (row >= last) continue;
+      Vector<T> y;
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        float value = to_float(x[k].values[i]) * scale[i] + shift[i];
+        if (residual != nullptr) value += to_float(r[k].values[i]);
+        y.values[i] = from_float<T>(relu && value <= 0 ? 0 : value);  // NaN passes, and is noticed
+      }
+      *reinterpret_cast<Vector<T>*>(output + base + int64_t{row} * g.shape.channels) = y;
+    }
   }
 }
 
@@ -180,16 +192,27 @@ __global__ void __launch_bounds__(threads)
     slope[i] = means[c].y * s[i].y;
     scale[i] = t.weight[slot * t.stride + channel + i] * s[i].y;
   }
-  for (int row = g.first_row(), last = g.last_row(rows); row < last; row += g.row_threads()) {
-    const int64_t at = base + int64_t{row} * g.shape.channels;
-    const auto x = *reinterpret_cast<const Vector<T>*>(input + at);
-    const auto d = *reinterpret_cast<const Vector<T>*>(gradient + at);
-    Vector<T> result;
+  for (int first = g.first_row(), last = g.last_row(rows); first < last; first += ahead * g.row_threads()) {
+    Vector<T> x[ahead], d[ahead];
 #pragma unroll
-    for (int i = 0; i < V; ++i)
-      result.values[i] =
-          from_float<T>(scale[i] * (to_float(d.values[i]) - mean[i] - (to_float(x.values[i]) - s[i].x) * slope[i]));
-    *reinterpret_cast<Vector<T>*>(input_gradient + at) = result;
+    for (int k = 0; k < ahead; ++k) {
+      const int row = first + k * g.row_threads();
+      if (row >= last) continue;
+      const int64_t at = base + int64_t{row} * g.shape.channels;
+      x[k] = *reinterpret_cast<const Vector<T>*>(input + at);
+      d[k] = *reinterpret_cast<const Vector<T>*>(gradient + at);
+    }
+#pragma unroll
+    for (int k = 0; k < ahead; ++k) {
+      const int row = first + k * g.row_threads();
+      if (row >= last) continue;
+      Vector<T> result;
+#pragma unroll
+      for (int i = 0; i < V; ++i)
+        result.values[i] = from_float<T>(
+            scale[i] * (to_float(d[k].values[i]) - mean[i] - (to_float(x[k].values[i]) - s[i].x) * slope[i]));
+      *reinterpret_cast<Vector<T>*>(input_gradient + base + int64_t{row} * g.shape.channels) = result;
+    }
   }
 }
 
@@ -211,7 +234,20 @@ __global__ void drop(NormShape s, const int32_t* counts, RoundPlan plan, int lay
   output[at] = from_float<T>(unit < rate ? 0 : to_float(input[at]) * (1 / (1 - rate)));
 }
 
-constexpr int reduction_passes = 8, elementwise_passes = 4;
+constexpr int reduction_passes = 8;
+
+/// A thread first reads what belongs to its channels: the more rows it then has, the better, as long as there are
+/// blocks for every multiprocessor.
+template <class T>
+Geometry elementwise_geometry(const NormShape& shape) {
+  constexpr int enough = 264;  // blocks
+  for (const int passes : {4 * ahead, 2 * ahead}) {
+    const auto g = geometry_for<T>(shape, 0, passes);
+    const dim3 grid = grid_for<T>(g);
+    if (grid.x * grid.y * grid.z >= enough) return g;
+  }
+  return geometry_for<T>(shape, 0, ahead);
+}
 
 }  // namespace
 
@@ -227,7 +263,7 @@ void norm_apply(Precision precision, const NormShape& shape, const int32_t* coun
                 cudaStream_t stream) {
   by_precision(precision, [&](auto zero) {
     using T = decltype(zero);
-    const auto g = geometry_for<T>(shape, 0, elementwise_passes);
+    const auto g = elementwise_geometry<T>(shape);
     apply<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics, tensors,
                                                      static_cast<const T*>(residual), relu, static_cast<T*>(output));
     check_launch("apply");
@@ -260,7 +296,7 @@ void norm_backward(Precision precision, const NormShape& shape, const int32_t* c
                    const void* output_gradient, void* input_gradient, cudaStream_t stream) {
   by_precision(precision, [&](auto zero) {
     using T = decltype(zero);
-    const auto g = geometry_for<T>(shape, 0, elementwise_passes);
+    const auto g = elementwise_geometry<T>(shape);
     apply_backward<T><<<grid_for<T>(g), threads, 0, stream>>>(g, counts, static_cast<const T*>(input), statistics,
                                                               tensors, means, static_cast<const T*>(output_gradient),
                                                               static_cast<T*>(input_gradient));
