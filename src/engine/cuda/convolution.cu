@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "convolution_result.cuh"
+#include "patch_convolution.h"
 #include "tensor_core.cuh"
 
 namespace fedgrab::cuda {
@@ -352,18 +353,29 @@ __global__ void __launch_bounds__(warps_m* warps_n * 32, exact                  
             make_float2(sum[i][j][h * 2], sum[i][j][h * 2 + 1]);
       }
   __syncthreads();
-  const Corner corner{slot, m0, n0, rows, columns, parity_y, parity_x};
   if constexpr (K::of == Pass::weight_gradient) {
+    const auto place = [&](int row, int column) {
+      const int m = m0 + row, n = n0 + column;
+      return m < rows && n < columns ? m * columns + n : -1;
+    };
     if (args.gradient != nullptr)
-      write_gradient<K>(args, corner, result);
+      write_gradient<K>(args, slot, tid, result, place);
     else
-      take_step<K>(args, corner, result);
+      take_step<K>(args, slot, tid, result, place);
   } else {
     auto* const scratch = reinterpret_cast<double2*>(result + BM * K::result_pitch);
     if constexpr (pass == Pass::forward) {
       if (args.forward.sums.partial != nullptr) sum_squares<K>(args.forward, block, result, rows - m0, rows, scratch);
     }
-    write_rows<K>(args, corner, block, result, scratch);
+    write_rows<K>(args, {slot, n0, columns}, block, result, scratch, [&](int row) {
+      const int m = m0 + row;
+      if (m >= rows) return -1;
+      if constexpr (pass == Pass::forward) return m;
+      const int image = args.by_pixels.quotient(m), pixel = args.by_pixels.remainder(m, image);
+      const int gy = args.by_width.quotient(pixel), gx = args.by_width.remainder(pixel, gy);
+      const int y = gy * s.stride + parity_y, x = gx * s.stride + parity_x;
+      return y < s.height && x < s.width ? (image * s.height + y) * s.width + x : -1;
+    });
   }
 }
 
@@ -379,7 +391,7 @@ void launch_tile(const Arguments& args, int m_blocks, int n, cudaStream_t stream
   check_launch("convolution");
 }
 
-constexpr int largest_tile = 6;
+constexpr int largest_tile = 6, first_patch_tile = 7;
 
 /// Tile shapes by number. bf16 has them all; the float precisions, which are for checking, the first four.
 template <Pass pass, class T, bool exact>
@@ -442,7 +454,12 @@ void launch(Precision precision, const Arguments& args, int tile, cudaStream_t s
   switch (precision) {
     case Precision::fp32: launch<pass, float, true>(args, tile, stream); break;
     case Precision::tf32: launch<pass, float, false>(args, tile, stream); break;
-    case Precision::bf16: launch<pass, bf16, false>(args, tile, stream); break;
+    case Precision::bf16:
+      if (tile >= first_patch_tile)
+        launch_patches(pass, args, tile - first_patch_tile, stream);
+      else
+        launch<pass, bf16, false>(args, tile, stream);
+      break;
   }
 }
 
@@ -452,9 +469,11 @@ int64_t row_sums_room(int slots, int batch, int pixels, int channels) {
   return int64_t{slots} * channels * 4 * (ceil_div(int64_t{batch} * pixels, fewest_rows_per_block) + 16);
 }
 
-int tiles_of(Precision precision) { return precision == Precision::bf16 ? 7 : 4; }
+int tiles_of(Precision precision) { return precision == Precision::bf16 ? first_patch_tile + patch_tiles : 4; }
 
-bool tile_fits(Precision precision, int tile) {
+bool tile_fits(Precision precision, Pass pass, const ConvolutionShape& shape, int tile) {
+  if (tile < 0 || tile >= tiles_of(precision)) return false;
+  if (tile >= first_patch_tile) return patch_tile_fits(pass, shape, tile - first_patch_tile);
   int device = 0, most = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);

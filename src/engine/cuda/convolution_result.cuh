@@ -24,10 +24,9 @@ struct Arguments {
   int64_t gradient_stride;
 };
 
-/// Where a block's tile of the result lies.
+/// Where a block's tile of the result lies: columns n0 … of `columns` in one slot.
 struct Corner {
-  int slot, m0, n0, rows, columns;
-  int parity_y, parity_x;  // input gradient under a stride
+  int slot, n0, columns;
 };
 
 /// The statistics of the norm behind a convolution, from its result as that will be read.
@@ -61,52 +60,53 @@ __device__ void sum_squares(const NormForward& norm, const BlockOfRows& block, c
     });
 }
 
-template <class K>
-__device__ void write_gradient(const Arguments& args, const Corner& c, const float* result) {
+/// `place(row, column)`: where four columns of the tile lie in the weights of a slot; −1: outside. `thread`: of
+/// K::threads.
+template <class K, class Place>
+__device__ void write_gradient(const Arguments& args, int slot, int thread, const float* result, Place place) {
   constexpr int quads = K::n / 4;
-  for (int item = threadIdx.x; item < K::m * quads; item += K::threads) {
-    const int row = item / quads, m = c.m0 + row, n = c.n0 + item % quads * 4;
-    if (m < c.rows && n < c.columns)
-      *reinterpret_cast<float4*>(args.gradient + c.slot * args.gradient_stride + int64_t{m} * c.columns + n) =
-          *reinterpret_cast<const float4*>(result + row * K::result_pitch + item % quads * 4);
+  for (int item = thread; item < K::m * quads; item += K::threads) {
+    const int row = item / quads, column = item % quads * 4;
+    if (const int at = place(row, column); at >= 0)
+      *reinterpret_cast<float4*>(args.gradient + slot * args.gradient_stride + at) =
+          *reinterpret_cast<const float4*>(result + row * K::result_pitch + column);
   }
 }
 
-/// Weights and momentum stream through: a few of them are asked for before the first is used.
-template <class K>
-__device__ void take_step(const Arguments& args, const Corner& c, const float* result) {
+/// Weights and momentum stream through: a few loads are in flight before the first is used. Arguments as above.
+template <class K, class Place>
+__device__ void take_step(const Arguments& args, int slot, int thread, const float* result, Place place) {
   constexpr int ahead = 4, quads = K::n / 4;
   static_assert(K::m * quads % (K::threads * ahead) == 0);
   const SlotTensor& t = args.tensor;
   const float lr = *args.rule.lr;
-  for (int item = threadIdx.x; item < K::m * quads; item += K::threads * ahead) {
+  for (int item = thread; item < K::m * quads; item += K::threads * ahead) {
     float4 w[ahead], v[ahead];
-    int64_t at[ahead];
+    int at[ahead];
 #pragma unroll
     for (int i = 0; i < ahead; ++i) {
-      const int m = c.m0 + (item + i * K::threads) / quads, n = c.n0 + (item + i * K::threads) % quads * 4;
-      at[i] = m < c.rows && n < c.columns ? int64_t{m} * c.columns + n : -1;
+      at[i] = place((item + i * K::threads) / quads, (item + i * K::threads) % quads * 4);
       if (at[i] < 0) continue;
-      w[i] = __ldcs(reinterpret_cast<const float4*>(t.weight + c.slot * t.stride + at[i]));
-      v[i] = __ldcs(reinterpret_cast<const float4*>(t.velocity + c.slot * t.stride + at[i]));
+      w[i] = __ldcs(reinterpret_cast<const float4*>(t.weight + slot * t.stride + at[i]));
+      v[i] = __ldcs(reinterpret_cast<const float4*>(t.velocity + slot * t.stride + at[i]));
     }
 #pragma unroll
     for (int i = 0; i < ahead; ++i) {
       if (at[i] < 0) continue;
-      const int64_t place = c.slot * t.stride + at[i];
+      const int64_t where = slot * t.stride + at[i];
       const int here = item + i * K::threads;
       const float4 g = *reinterpret_cast<const float4*>(result + here / quads * K::result_pitch + here % quads * 4);
       const float* const start = t.start == nullptr ? nullptr : t.start + at[i];
-      const float* const extra = t.correction == nullptr ? nullptr : t.correction + place;
+      const float* const extra = t.correction == nullptr ? nullptr : t.correction + where;
       const auto next = [](const float* p, int k) { return p == nullptr ? nullptr : p + k; };
       w[i].x = sgd_update(w[i].x, g.x, v[i].x, lr, args.rule, next(start, 0), next(extra, 0));
       w[i].y = sgd_update(w[i].y, g.y, v[i].y, lr, args.rule, next(start, 1), next(extra, 1));
       w[i].z = sgd_update(w[i].z, g.z, v[i].z, lr, args.rule, next(start, 2), next(extra, 2));
       w[i].w = sgd_update(w[i].w, g.w, v[i].w, lr, args.rule, next(start, 3), next(extra, 3));
-      __stcs(reinterpret_cast<float4*>(t.weight + place), w[i]);
-      __stcs(reinterpret_cast<float4*>(t.velocity + place), v[i]);
+      __stcs(reinterpret_cast<float4*>(t.weight + where), w[i]);
+      __stcs(reinterpret_cast<float4*>(t.velocity + where), v[i]);
       if constexpr (K::E == 8) {
-        auto* const copy = reinterpret_cast<__nv_bfloat162*>(static_cast<bf16*>(t.copy) + place);
+        auto* const copy = reinterpret_cast<__nv_bfloat162*>(static_cast<bf16*>(t.copy) + where);
         copy[0] = __floats2bfloat162_rn(w[i].x, w[i].y);
         copy[1] = __floats2bfloat162_rn(w[i].z, w[i].w);
       }
@@ -115,10 +115,10 @@ __device__ void take_step(const Arguments& args, const Corner& c, const float* r
 }
 
 /// Output or input gradient, E channels at a time; of the latter also the first half of the backward pass through the
-/// norm below.
-template <class K>
+/// norm below. `pixel_of(row)`: the pixel of a row of the tile, images of the slot one after the other; −1: none.
+template <class K, class PixelOf>
 __device__ void write_rows(const Arguments& args, const Corner& c, const BlockOfRows& block, float* result,
-                           double2* scratch) {
+                           double2* scratch, PixelOf pixel_of) {
   using T = typename K::Element;
   constexpr int E = K::E, ahead = 4;
   constexpr int vectors = K::n / E, rows_at_once = K::threads / vectors;
@@ -134,14 +134,9 @@ __device__ void write_rows(const Arguments& args, const Corner& c, const BlockOf
   if (with_norm && n < c.columns)
     for (int i = 0; i < E; ++i) statistics[i] = norm.statistics[int64_t{c.slot} * c.columns + n + i];
   const auto place_of = [&](int row) -> int64_t {  // −1: outside
-    const int m = c.m0 + row;
-    if (row >= K::m || m >= c.rows || n >= c.columns) return -1;
-    if constexpr (K::of == Pass::forward) return c.slot * size + int64_t{m} * c.columns + n;
-    const int image = args.by_pixels.quotient(m), pixel = args.by_pixels.remainder(m, image);
-    const int gy = args.by_width.quotient(pixel), gx = args.by_width.remainder(pixel, gy);
-    const int y = gy * s.stride + c.parity_y, x = gx * s.stride + c.parity_x;
-    if (y >= s.height || x >= s.width) return -1;
-    return c.slot * size + (int64_t{image * s.height + y} * s.width + x) * c.columns + n;
+    if (row >= K::m || n >= c.columns) return -1;
+    const int pixel = pixel_of(row);
+    return pixel < 0 ? -1 : c.slot * size + int64_t{pixel} * c.columns + n;
   };
   const auto vector_at = [](const void* data, int64_t at) {
     return *reinterpret_cast<const Vector<T>*>(static_cast<const T*>(data) + at);

@@ -113,8 +113,8 @@ struct NormBackward {
 /// depends on the shape and the device (tile_choice.h).
 enum class Pass { forward, input_gradient, weight_gradient };
 int tiles_of(Precision precision);
-/// Whether the device has the shared memory for it; the usual ones fit every device since 8.0.
-bool tile_fits(Precision precision, int tile);
+/// Whether the current device and this convolution suit it; the usual ones fit every device since 8.0.
+bool tile_fits(Precision precision, Pass pass, const ConvolutionShape& shape, int tile);
 /// A fair choice without measuring.
 int usual_tile(Pass pass, const ConvolutionShape& shape);
 

@@ -23,7 +23,7 @@
 namespace fedgrab::cuda {
 namespace {
 
-constexpr int kernels_revision = 1;  // raise it when tiles change their meaning or their speed
+constexpr int kernels_revision = 2;  // raise it when tiles change their meaning or their speed
 constexpr int turns = 3, launches = 4;
 
 /// Where the measurements of this device and precision are kept.
@@ -71,8 +71,7 @@ TileChoice::TileChoice(Precision precision, bool measure) : precision_(precision
 void TileChoice::read_remembered() {
   std::ifstream lines(file_);
   std::string key;
-  for (int tile = 0; lines >> key >> tile;)
-    if (tile >= 0 && tile < tiles_of(precision_) && tile_fits(precision_, tile)) chosen_.emplace(key, tile);
+  for (int tile = 0; lines >> key >> tile;) chosen_.emplace(key, tile);
 }
 
 void TileChoice::remember() {
@@ -92,7 +91,8 @@ void TileChoice::remember() {
 int TileChoice::operator()(Pass pass, const ConvolutionShape& shape) {
   if (!measure_) return usual_tile(pass, shape);
   const auto key = key_of(pass, shape, groups_);
-  if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
+  if (const auto found = chosen_.find(key); found != chosen_.end() && tile_fits(precision_, pass, shape, found->second))
+    return found->second;
   try {
     chosen_[key] = fastest(pass, shape);
     news_ = true;
@@ -137,7 +137,7 @@ int TileChoice::fastest(Pass pass, ConvolutionShape s) const {
   std::vector<float> best(static_cast<size_t>(tiles_of(precision_)), std::numeric_limits<float>::max());
   for (int turn = 0; turn < turns; ++turn)
     for (size_t tile = 0; tile < best.size(); ++tile) {
-      if (!tile_fits(precision_, static_cast<int>(tile))) continue;
+      if (!tile_fits(precision_, pass, s, static_cast<int>(tile))) continue;
       launch(static_cast<int>(tile));
       at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
       begin.record(stream);
