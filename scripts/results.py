@@ -3,7 +3,8 @@
 
     results.py collect TABLE RUN... --command COMMAND --machine MACHINE
                                   add run directories to results/TABLE; the name of a folder is ROW-seedN, and {row} and
-                                  {seed} in COMMAND stand for them
+                                  {seed} in COMMAND stand for them. RUN/eval.json, if there, is what
+                                  `fedgrab eval RUN --last --posthoc KIND,... --json` printed
     results.py write [TABLE...]   write table.csv and README.md of a table, and results/README.md
     results.py check              report what does not agree; the tests call it
 
@@ -66,6 +67,11 @@ class Table:
     def evaluations(self, run, posthoc=DEPLOYED):
         return [e for e in self.curves if e["run"] == run and e["posthoc"] == posthoc]
 
+    def with_classifier(self, run, kind):
+        """Evaluations with a post-hoc classifier: asked for afterwards, or the one that the run deploys."""
+        own = self.runs[run].get("posthoc") == kind
+        return self.evaluations(run, kind) or (self.evaluations(run) if own else [])
+
     def posthoc_kinds(self):
         kinds = []
         for evaluation in self.curves:
@@ -90,9 +96,10 @@ class Table:
         for title, group in GROUPS.items():
             cells[title] = over_seeds([mean_of_last(self.evaluations(seed), group) for seed in seeds])
         for kind in self.posthoc_kinds():
-            last = [self.evaluations(seed, kind)[-1:] for seed in seeds]
-            pairs = [over_seeds([number(e[0][group]) if e else None for e in last]) for group in ("all", "few")]
-            cells[f"{kind}, last round: All / Few"] = NONE if pairs[0] == NONE else " / ".join(pairs)
+            last = [evaluations[-1] for seed in seeds if (evaluations := self.with_classifier(seed, kind))]
+            pairs = [over_seeds([number(e[group]) for e in last]) for group in ("all", "few")]
+            missing = f" ({len(last)} of {len(seeds)} seeds)" if len(last) < len(seeds) else ""
+            cells[f"{kind}, last round: All / Few"] = NONE if pairs[0] == NONE else " / ".join(pairs) + missing
         reached = [first_round(self.evaluations(seed)) for seed in seeds]
         if len(self.evaluations(seeds[0])) > 1:
             cells[f"first round with Few {TARGET}"] = ", ".join(str(r) if r else "not reached" for r in reached)
@@ -226,8 +233,13 @@ def collect(folder, run_directories, command, machine):
             if record.get("prior"):
                 evaluation["tail_hit"] = record["prior"]["tail_hit"]
             table.curves.append(evaluation)
+        for other in json.loads((run / "eval.json").read_text()) if (run / "eval.json").exists() else []:
+            numbers = {group: "" if other[group] is None else f"{other[group]:.4f}" for group in (*GROUPS.values(), "f1")}
+            table.curves.append({"run": run.name, "round": other["round"], "posthoc": other["posthoc"]["kind"], **numbers})
         about = {"command": command.format(row=row, seed=seed), "revision": summary.get("revision", ""), "machine": machine,
                  "rounds": records[-1]["round"], "seconds": round(sum(record["seconds"] for record in records), 1)}
+        if summary.get("posthoc"):
+            about["posthoc"] = summary["posthoc"]["kind"]
         if summary.get("pflops"):
             about["pflops"] = round(summary["pflops"], 1)
         table.runs[run.name] = about
