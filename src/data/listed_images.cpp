@@ -77,6 +77,7 @@ class Numbering {
   /// Of every row, whose texts are all among those numbered.
   std::vector<int32_t> of(const std::vector<ListedImage>& list, Column column) const {
     std::vector<int32_t> numbers;
+    numbers.reserve(list.size());
     for (const auto& image : list) numbers.push_back(position_.at(image.*column));
     return numbers;
   }
@@ -154,7 +155,7 @@ class ImageFinder {
   explicit ImageFinder(const fs::path& root) : root_((fs::current_path() / root).lexically_normal()) {}
 
   fs::path find(const std::string& name) {
-    const fs::path file = (root_ / name).lexically_normal();
+    fs::path file = (root_ / name).lexically_normal();
     if (looks_like_image(name) || is_file(file)) return file;
     if (!scanned_) scan();
     const auto found = by_stem_.find(fs::path(name).filename().string());
