@@ -355,7 +355,7 @@ class Models(Case):
         for change in ("method=tau-norm", "method.name=tau-norm", "objective.name=ldam", "server.optimizer=adam"):
             self.assertIn("cannot be changed after training", self.fedgrab("eval", "fedavg", "--set", change, code=2))
         for change in ("method=tau-norm", "data.size=8"):
-            self.assertIn("posthoc.* and prior.*", self.fedgrab("export", "fedavg", "-o", "x.pt", "--set", change, code=2))
+            self.assertIn("posthoc.*, prior.*", self.fedgrab("export", "fedavg", "-o", "x.pt", "--set", change, code=2))
         self.assertFalse((self.folder / "x.pt").exists())
 
     def test_eval_from_another_folder(self):
