@@ -116,8 +116,8 @@ class BadReplies(Case):
         variances = {name: -values for name, values in self.weights(0.03).items() if name == "bn1.running_var"}
         yield "no record of arrays", changed(good(3), arrays=None)
         yield "no record of metrics", changed(good(3), metrics=None)
-        yield "no record of place", changed(good(3), place=None)
-        yield "no record of arrays and metrics and place", RecordDict()
+        yield "no record of site", changed(good(3), site=None)
+        yield "no record of arrays and metrics and site", RecordDict()
         yield "no record of arrays", changed(good(3), arrays=MetricRecord({"x": 1}))
         yield "4 records where 3", changed(good(3), more=to_record(self.model))
         yield "4 records where 3", changed(good(3), more=MetricRecord({"num-examples": 10**15}))
@@ -153,9 +153,9 @@ class BadReplies(Case):
         yield "other metrics", changed(good(3), metrics=MetricRecord({"num-examples": 4}))
         yield "other metrics", changed(good(3), metrics=MetricRecord())
         for number in (-1, 2**31, 1.5, "\x1b[31mtext", b"bytes", [3], True):
-            yield "no usable site number", changed(good(3), place=ConfigRecord({"number": number}))
-        yield "no usable site number", changed(good(3), place=ConfigRecord({"number": 3, "more": 1}))
-        yield "no usable site number", changed(good(3), place=ConfigRecord())
+            yield "no usable site number", changed(good(3), site=ConfigRecord({"number": number}))
+        yield "no usable site number", changed(good(3), site=ConfigRecord({"number": 3, "more": 1}))
+        yield "no usable site number", changed(good(3), site=ConfigRecord())
         yield "sent back the model", changed(good(3), arrays=to_record(self.model))
         yield "same weights as node 1", changed(good(3), arrays=to_record(self.weights(0.01)))
 
@@ -212,7 +212,7 @@ class BadReplies(Case):
         self.start()
         arrays, _ = self.strategy.aggregate_train(1, self.replies())
         self.send(2, {name: array.numpy() for name, array in arrays.items()})
-        other = changed(self.good(3, shift=0.07), place=ConfigRecord({"number": 1}))
+        other = changed(self.good(3, shift=0.07), site=ConfigRecord({"number": 1}))
         with self.assertLogs("flwr", "WARNING") as logged:
             self.strategy.aggregate_train(2, self.replies(self.good(1, shift=0.05), self.good(2, shift=0.06), other))
         self.assertIn("node 3 (site 3) says that it is site 1 now", logged.output[0])
