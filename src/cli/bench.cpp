@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "bench_comparison.h"
 #include "commands.h"
 #include "config_flags.h"
 #include "fedgrab/experiment/benchmark.h"
@@ -10,7 +11,7 @@ namespace {
 
 struct BenchFlags {
   std::shared_ptr<ConfigFlags> config;
-  std::string workload;
+  std::string workload, compare;
   double seconds = 5;
   bool json = false, resnet18 = false;
 };
@@ -65,15 +66,21 @@ Config config_of(const BenchFlags& flags) {
 }
 
 void bench(const BenchFlags& flags) {
+  const Json earlier = flags.compare.empty() ? Json() : read_benchmark(flags.compare);  // before the time is spent
   BenchReport r = run_benchmark(config_of(flags), flags.seconds, flags.resnet18);
   r.workload = flags.workload;
+  Json json = to_json(r);
   if (flags.json) {
-    fmt::print("{}\n", to_json(r).dump(1));
+    if (!earlier.is_null()) json["times_as_fast"] = speed_ratio(earlier, json);
+    fmt::print("{}\n", json.dump(1));
     return;
   }
   fmt::print("{} ({} parameters, {} classes), {}, batch {}, {} clients, {}\n\n", r.model, r.parameters, r.classes,
              r.method, r.batch, r.clients, r.device);
   r.floors.tera_flops > 0 ? print_cuda(r) : print_cpu(r);
+  fmt::print("all rounds of this run: {:.3g} PFLOP; a client-step moves at least {:.3g} MB, weights and momentum\n",
+             r.run_peta_flops, static_cast<double>(r.step_bytes) * 1e-6);
+  if (!earlier.is_null()) fmt::print("\n{}", comparison_text(earlier, json));
 }
 
 }  // namespace
@@ -90,6 +97,8 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   command->add_flag("--resnet18", flags->resnet18, "Also time a ResNet-18 step, for comparison with a balancer step");
+  command->add_option("--compare", flags->compare, "Compare with an earlier measurement, written by --json")
+      ->type_name("FILE.json");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { bench(*flags); });
 }

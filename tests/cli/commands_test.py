@@ -454,6 +454,26 @@ class Bench(Case):
         self.assertEqual([1, 2], [speed["workers"] for speed in report["speeds"]])
         self.assertGreater(report["speeds"][0]["client_steps_per_second"], 0)
         self.assertIn("overhead", report)
+        self.assertGreater(report["run_peta_flops"], 0)
+        self.assertEqual(16 * report["parameters"], report["step_bytes"])
+
+    def test_compare(self):
+        tiny = ("bench", *TINY, "--seconds", 0.1, "--set", "engine.workers=1")
+        report = json.loads(self.fedgrab(*tiny, "--json"))
+        report["speeds"][-1]["client_steps_per_second"] /= 1000
+        report["batch"] += 1
+        earlier = self.folder / "earlier.json"
+        earlier.write_text(json.dumps(report))
+        text = self.fedgrab(*tiny, "--compare", earlier)
+        self.assertIn(f"batch: {report['batch']} earlier, {report['batch'] - 1} now", text)
+        self.assertGreater(float(text.splitlines()[-1].split()[0]), 100)
+        self.assertGreater(json.loads(self.fedgrab(*tiny, "--json", "--compare", earlier))["times_as_fast"], 100)
+
+    def test_compare_with_what_is_no_measurement(self):
+        file = self.folder / "other.json"
+        for text in ("", "{}", "[1]", '{"speeds": [{}]}', "[" * 20000):
+            file.write_text(text)
+            self.fedgrab("bench", "--compare", file, code=3)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,10 @@ struct BenchReport {
   double balancer_us = 0;           // cpu: one SGB step at batch 32 and 1,000 classes
   double resnet18_step_ms = 0;      // at batch 32, eager; only if requested
   double tera_flops = 0;            // multiplications and additions of forward and backward pass, per second, in 10¹²
-  DeviceFloors floors;              // cuda
+  double run_peta_flops = 0;        // of all rounds of the configured run, in 10¹⁵
+  /// Weights and momentum, each read and written once: what a client-step moves at least.
+  int64_t step_bytes = 0;
+  DeviceFloors floors;                          // cuda
   std::map<std::string, double> phase_seconds;  // cuda: of a round
   int64_t peak_memory_bytes = 0, device_memory_bytes = 0;
 };

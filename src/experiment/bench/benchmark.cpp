@@ -160,6 +160,9 @@ double flops_per_sample(const Model& model) {
   return 2 * 3 * multiplications;
 }
 
+/// Weight and momentum, each read and written, four bytes apiece.
+int64_t least_bytes(const Workload& work) { return work.run.initial.model->parameter_count() * 16; }
+
 DeviceFloors measure_floors(const Workload& work, double seconds) {
   DeviceFloors floors;
   const auto bf16 = torch::dtype(torch::kBFloat16).device(torch::kCUDA);
@@ -182,10 +185,13 @@ DeviceFloors measure_floors(const Workload& work, double seconds) {
   floors.bytes_per_second = 2.0 * bytes / timed([&] { to.copy_(from); });
   const auto batch = static_cast<double>(work.run.settings.train.batch);
   floors.arithmetic_ms = batch * flops_per_sample(*work.run.initial.model) / (floors.tera_flops * 1e12) * 1e3;
-  // Weight and momentum, each read and written, four bytes apiece.
-  floors.memory_ms =
-      static_cast<double>(work.run.initial.model->parameter_count()) * 16 / floors.bytes_per_second * 1e3;
+  floors.memory_ms = static_cast<double>(least_bytes(work)) / floors.bytes_per_second * 1e3;
   return floors;
+}
+
+double run_peta_flops(const Workload& work, double samples_per_round) {
+  return samples_per_round * static_cast<double>(work.run.settings.train.rounds) *
+         flops_per_sample(*work.run.initial.model) * 1e-15;
 }
 
 BenchReport new_report(const Workload& work, const Engine& engine) {
@@ -195,7 +201,8 @@ BenchReport new_report(const Workload& work, const Engine& engine) {
           .batch = work.run.settings.train.batch,
           .classes = work.run.initial.model->classes,
           .parameters = work.run.initial.model->parameter_count(),
-          .clients = static_cast<int64_t>(work.run.partition.size())};
+          .clients = static_cast<int64_t>(work.run.partition.size()),
+          .step_bytes = least_bytes(work)};
 }
 
 BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet18) {
@@ -231,6 +238,8 @@ BenchReport benchmark_cpu(const Config& config, double seconds, bool with_resnet
   report.step_ms = 1e3 / report.speeds[0].steps_per_second;
   report.eager_step_ms = 1e3 * median(plain);
   report.tera_flops = report.speeds[1].samples_per_second * flops_per_sample(*work.run.initial.model) * 1e-12;
+  report.run_peta_flops =
+      run_peta_flops(work, work.steps_per_round(settings.train.local_epochs) * static_cast<double>(train.batch));
   report.balancer_us = balancer_microseconds(seconds / repetitions);
   if (with_resnet18) report.resnet18_step_ms = resnet18_milliseconds(seconds);
   return report;
@@ -262,6 +271,7 @@ BenchReport benchmark_cuda(const Config& config, double seconds) {
   const double samples = steps * static_cast<double>(done.samples) / static_cast<double>(done.steps);
   report.speeds = {{1, steps, samples, steps / static_cast<double>(done.steps)}};
   report.tera_flops = samples * flops_per_sample(*work.run.initial.model) * 1e-12;
+  report.run_peta_flops = run_peta_flops(work, static_cast<double>(done.samples));
   EagerLoop eager(*work.run.initial.model, work.run.settings.train.batch, work.run.settings.train, torch::kCUDA);
   for (int i = 0; i < 10; ++i) eager.step();
   report.eager_step_ms = 1e3 * seconds_per_call(seconds, [&] { eager.step(); });
@@ -331,6 +341,8 @@ Json to_json(const BenchReport& r) {
   json["eager_step_ms"] = r.eager_step_ms;
   json["overhead"] = r.overhead;
   json["tera_flops"] = r.tera_flops;
+  json["run_peta_flops"] = r.run_peta_flops;
+  json["step_bytes"] = r.step_bytes;
   if (r.balancer_us > 0) json["balancer_step_us"] = r.balancer_us;
   if (r.resnet18_step_ms > 0) {
     json["resnet18_step_ms"] = r.resnet18_step_ms;
