@@ -90,6 +90,13 @@ class Federation:
         self.start(name, "flower-supernode", "--superlink", self.address, "--root-certificates", "server.pem",
                    "--auth-supernode-private-key", f"{name}.key", "--port", str(free_port()), "--node-config", node_config, extra=extra)
 
+    def add_sites(self, count, extra={}):  # noqa: B006
+        """A registered SuperNode for each part of a partition, node0 and so on; with environment variables by its number."""
+        for k in range(count):
+            self.make_key(f"node{k}")
+            self.register(f"node{k}")
+            self.add_node(f"node{k}", f"partition-id={k} num-partitions={count}", extra.get(k, {}))
+
     def run(self, name, run_config):
         """`flwr run`; its log is that of `name`."""
         self.start(name, "flwr", "run", str(APP), "test", "--stream", "--run-config", run_config)

@@ -29,11 +29,8 @@ class Hostile(harness.Case):
     def setUpClass(cls):
         cls.federation = Federation()
         cls.addClassCleanup(cls.federation.close)
-        for k in range(NODES):
-            cls.federation.make_key(f"node{k}")
-            cls.federation.register(f"node{k}")
-            extra = {"PYTHONPATH": str(Path(__file__).parent / "hostile_site"), "FEDGRAB_HOSTILE": HOSTILE[k]} if k in HOSTILE else {}
-            cls.federation.add_node(f"node{k}", f"partition-id={k} num-partitions={NODES}", extra)
+        site = str(Path(__file__).parent / "hostile_site")
+        cls.federation.add_sites(NODES, {k: {"PYTHONPATH": site, "FEDGRAB_HOSTILE": attacks} for k, attacks in HOSTILE.items()})
 
     def run_with(self, name, **config):
         out = self.folder / name

@@ -99,10 +99,7 @@ class Deployment(harness.Case):
     def setUpClass(cls):
         cls.federation = Federation()
         cls.addClassCleanup(cls.federation.close)
-        for k in range(NODES):
-            cls.federation.make_key(f"node{k}")
-            cls.federation.register(f"node{k}")
-            cls.federation.add_node(f"node{k}", f"partition-id={k} num-partitions={NODES}")
+        cls.federation.add_sites(NODES)
 
     def finished(self, name, process):
         self.assertEqual(0, process.wait(timeout=180), self.federation.log(name))
