@@ -14,4 +14,10 @@ constexpr int patch_tiles = 5;
 bool patch_tile_fits(Pass pass, const ConvolutionShape& shape, int tile);
 void launch_patches(Pass pass, const Arguments& args, int tile, cudaStream_t stream);
 
+// By pass; dividers are those of the output's patches.
+void patch_forward(const Arguments& args, int tile, cudaStream_t stream);
+void patch_input_gradient(const Arguments& args, int tile, cudaStream_t stream);          // stride one
+void patch_input_gradient_strided(const Arguments& args, int tile, cudaStream_t stream);  // stride two
+void patch_weight_gradient(const Arguments& args, int tile, cudaStream_t stream);
+
 }  // namespace fedgrab::cuda
