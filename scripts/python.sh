@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/phase.sh"
 
 build=${1:-build/release}
 venv=build/python-venv
-flower=$(sed -n 's/.*"\(flwr[^"]*\)".*/\1/p' flower/pyproject.toml) # pinned there, once
+flower=$(sed -n 's/.*"\(flwr[^"]*\)".*/\1/p' flower/pyproject.toml) # named there, once
 stamp=$venv/fedgrab.stamp
 newer() { find "$build/src" python include flower/pyproject.toml scripts/python.sh -newer "$stamp" \( -name '*.a' -o -path 'python/*' -o -path 'include/*' -o -path "flower/*" -o -path "scripts/*" \) -type f -print -quit 2>/dev/null; }
 if [[ -e $stamp && -z $(newer) ]]; then exit 0; fi
