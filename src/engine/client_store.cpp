@@ -16,12 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 const std::string prefix = "client/";
 
-int64_t bytes_of(const TensorMap& tensors) {
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
-  return bytes;
-}
-
 /// "<client>-<version>.safetensors", or "client/<client>/…": the number, or -1.
 int64_t leading_number(std::string_view text, char end) {
   int64_t number = -1;
@@ -50,21 +44,18 @@ TensorMap ClientStore::read(int64_t client) const {
     const std::lock_guard lock(guard_);
     const auto found = committed_.find(client);
     if (found == committed_.end()) return {};
-    if (found->second.file.empty()) {
-      TensorMap copy;
-      for (const auto& [name, tensor] : found->second.tensors) copy.emplace(name, tensor.clone());
-      return copy;
-    }
+    if (found->second.file.empty()) return found->second.tensors.copies();
     file = found->second.file;
   }
   return load_safetensors(file).tensors;
 }
 
 void ClientStore::write(int64_t client, TensorMap memory) {
-  Kept kept{std::move(memory), {}, 0};
-  kept.bytes = bytes_of(kept.tensors);
+  Kept kept;
   {
     const std::lock_guard lock(guard_);
+    kept.tensors = PackedTensors(memory, layout_);
+    kept.bytes = kept.tensors.bytes();
     if (used_ + kept.bytes > memory_) {
       if (files_ == 0) {
         note(fmt::format("what clients keep no longer fits engine.client_memory: the rest goes to {}",
@@ -73,14 +64,14 @@ void ClientStore::write(int64_t client, TensorMap memory) {
       }
       kept.file = folder_ / fmt::format("{}-{}.safetensors", client, ++files_);
       kept.bytes = 0;
+      kept.tensors = {};
     }
     used_ += kept.bytes;
   }
   if (!kept.file.empty()) {
-    TensorFile file{kept.tensors, {}};
+    TensorFile file{std::move(memory), {}};
     add_checksum(file);
     save_safetensors(kept.file, file);
-    kept.tensors.clear();
   }
   const std::lock_guard lock(guard_);
   drop(pending_[client]);
@@ -116,7 +107,7 @@ TensorMap ClientStore::in_memory() const {
   const std::lock_guard lock(guard_);
   TensorMap tensors;
   for (const auto& [client, kept] : committed_)
-    for (const auto& [name, tensor] : kept.tensors)
+    for (const auto& [name, tensor] : kept.tensors.views())
       tensors.emplace(prefix + std::to_string(client) + "/" + name, tensor);
   return tensors;
 }
@@ -159,16 +150,20 @@ void ClientStore::restore(const TensorMap& tensors, const fs::path& folder, cons
     for (auto& [client, one] : *kept) drop(one);
     kept->clear();
   }
+  std::map<int64_t, TensorMap> clients;
   for (const auto& [name, tensor] : tensors) {
     if (!name.starts_with(prefix)) continue;
     const int64_t client = leading_number(std::string_view(name).substr(prefix.size()), '/');
     const auto slash = name.find('/', prefix.size());
     if (client < 0 || slash + 1 == name.size())
       throw Error(Fault::checkpoint, source, "no client owns the tensor " + name);
+    clients[client].emplace(name.substr(slash + 1), tensor);
+  }
+  for (const auto& [client, own] : clients) {
     auto& kept = committed_[client];
-    kept.tensors.emplace(name.substr(slash + 1), tensor.clone());
-    kept.bytes += static_cast<int64_t>(tensor.nbytes());
-    used_ += static_cast<int64_t>(tensor.nbytes());
+    kept.tensors = PackedTensors(own, layout_);
+    kept.bytes = kept.tensors.bytes();
+    used_ += kept.bytes;
   }
   // Existing files belong to rounds after the checkpoint.
   if (!folder_.empty()) fs::remove_all(folder_);

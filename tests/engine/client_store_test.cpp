@@ -32,6 +32,43 @@ TEST(ClientStore, GivesCopies) {
   EXPECT_TRUE(torch::equal(store.read(1).at("sum"), torch::ones({2})));
 }
 
+/// A checkpoint holds what it was given while training goes on.
+TEST(ClientStore, GivesCheckpointsWhatStays) {
+  ClientStore store;
+  store.write(1, {{"sum", torch::ones({2})}});
+  store.commit();
+  const auto kept = store.in_memory();
+  store.write(1, {{"sum", torch::zeros({2})}});
+  store.commit();
+  store.keep_only([](int64_t) { return false; });
+  EXPECT_TRUE(torch::equal(kept.at("client/1/sum"), torch::ones({2})));
+}
+
+/// Values of every type, of no and of several dimensions, of a tensor that is not contiguous, and none at all.
+TEST(PackedTensors, AreTheTensors) {
+  const TensorMap tensors{{"doubles", torch::rand({3, 5}, torch::kDouble).t()},
+                          {"flag", torch::tensor(true)},
+                          {"integers", torch::arange(7)},
+                          {"none", torch::zeros({0, 4})},
+                          {"scalar", torch::tensor(0.5F)}};
+  std::shared_ptr<const TensorLayout> layout;
+  const PackedTensors packed(tensors, layout);
+  const auto* const first = layout.get();
+  EXPECT_EQ(packed.bytes(), 15 * 8 + 1 + 7 * 8 + 4);
+  for (const auto& unpacked : {packed.views(), packed.copies()}) {
+    ASSERT_EQ(unpacked.size(), tensors.size());
+    for (const auto& [name, tensor] : tensors) {
+      EXPECT_EQ(unpacked.at(name).dtype(), tensor.dtype()) << name;
+      EXPECT_TRUE(torch::equal(unpacked.at(name), tensor)) << name;
+    }
+  }
+  const PackedTensors alike(tensors, layout);
+  EXPECT_EQ(layout.get(), first) << "clients share what they have in common";
+  const PackedTensors other({{"integers", torch::arange(8)}}, layout);
+  EXPECT_NE(layout.get(), first);
+  EXPECT_TRUE(torch::equal(alike.views().at("integers"), torch::arange(7)));
+}
+
 TEST(ClientStore, ForgetsAClientThatKeepsNothing) {
   ClientStore store;
   store.write(1, {{"sum", torch::ones({2})}});

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "fedgrab/engine/packed_tensors.h"
 #include "fedgrab/model/tensor_map.h"
 
 namespace fedgrab {
@@ -44,7 +45,7 @@ class ClientStore {
 
  private:
   struct Kept {
-    TensorMap tensors;           // in RAM, or else
+    PackedTensors tensors;       // in RAM, or else
     std::filesystem::path file;  // on disk
     int64_t bytes = 0;           // of RAM
   };
@@ -52,7 +53,8 @@ class ClientStore {
 
   std::filesystem::path folder_;
   int64_t memory_, used_ = 0;
-  int64_t files_ = 0;  // written so far: every version has a name of its own
+  int64_t files_ = 0;                           // written so far: every version has a name of its own
+  std::shared_ptr<const TensorLayout> layout_;  // of the tensors that were packed last
   mutable std::mutex guard_;
   std::map<int64_t, Kept> committed_, pending_;
 };
