@@ -29,8 +29,7 @@ std::vector<std::string> accuracy_cells(const Accuracy& a) {
 }
 
 std::string groups_text(const Groups& groups, const std::vector<std::string>& names) {
-  const char* why =
-      groups.thirds ? "(thirds of the classes by size: eval.thresholds leaves Many or Few empty)\n" : "";
+  const char* why = groups.thirds ? "(thirds of the classes by size: eval.thresholds leaves Many or Few empty)\n" : "";
   return fmt::format("Many: {}\nMed:  {}\nFew:  {}\n{}", list_names(groups.many, names), list_names(groups.med, names),
                      list_names(groups.few, names), why);
 }
