@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "fedgrab/core/error.h"
 #include "fedgrab/core/file.h"
@@ -15,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 const std::string prefix = "client/";
+const std::string stacked_prefix = "clients/";
 
 /// "<client>-<version>.safetensors", or "client/<client>/…": the number, or -1.
 int64_t leading_number(std::string_view text, char end) {
@@ -112,6 +116,77 @@ TensorMap ClientStore::in_memory() const {
   return tensors;
 }
 
+TensorMap ClientStore::stacked() const {
+  const std::lock_guard lock(guard_);
+  struct Group {
+    const TensorLayout* layout;
+    std::vector<int64_t> clients;
+    std::vector<const PackedTensors*> tensors;
+  };
+  std::vector<Group> groups;  // a run has one, or a few
+  for (const auto& [client, kept] : committed_) {
+    if (kept.tensors.empty()) continue;
+    const auto* const layout = kept.tensors.layout();
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& g) { return g.layout == layout || *g.layout == *layout; });
+    if (group == groups.end()) group = groups.insert(group, {layout, {}, {}});
+    group->clients.push_back(client);
+    group->tensors.push_back(&kept.tensors);
+  }
+  TensorMap stacks;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const auto name = stacked_prefix + std::to_string(g);
+    const auto count = static_cast<int64_t>(groups[g].clients.size());
+    stacks.emplace(name, torch::tensor(groups[g].clients, torch::kLong));
+    for (const auto& entry : groups[g].layout->entries) {
+      auto shape = entry.shape;
+      shape.insert(shape.begin(), count);
+      const auto stack = torch::empty(shape, torch::dtype(entry.type));
+      const size_t bytes = stack.nbytes() / static_cast<size_t>(count);
+      auto* to = static_cast<uint8_t*>(stack.data_ptr());
+      for (const auto* tensors : groups[g].tensors) {
+        if (bytes > 0) std::memcpy(to, tensors->values(entry), bytes);
+        to += bytes;
+      }
+      stacks.emplace(name + "/" + entry.name, stack);
+    }
+  }
+  return stacks;
+}
+
+void ClientStore::put(int64_t client, const TensorMap& tensors) {
+  auto& kept = committed_[client];
+  kept.tensors = PackedTensors(tensors, layout_);
+  kept.bytes = kept.tensors.bytes();
+  used_ += kept.bytes;
+}
+
+void ClientStore::put_stacked(const TensorMap& tensors, const std::string& source) {
+  for (const auto& [name, clients] : tensors) {
+    if (!name.starts_with(stacked_prefix) || name.find('/', stacked_prefix.size()) != std::string::npos) continue;
+    const auto refuse = [&](const std::string& at) {
+      throw Error(Fault::checkpoint, source, "no clients own the rows of " + at);
+    };
+    if (clients.dim() != 1 || clients.scalar_type() != torch::kLong) refuse(name);
+    TensorMap stacks;
+    for (auto stack = tensors.upper_bound(name + "/"); stack != tensors.end() && stack->first.starts_with(name + "/");
+         ++stack) {
+      if (stack->second.dim() == 0 || stack->second.size(0) != clients.size(0)) refuse(stack->first);
+      stacks.emplace(stack->first.substr(name.size() + 1), stack->second);
+    }
+    for (int64_t row = 0; row < clients.size(0); ++row) {
+      const auto client = clients[row].item<int64_t>();
+      if (client < 0 || committed_.contains(client)) refuse(name);
+      TensorMap own;
+      for (const auto& [part, stack] : stacks) own.emplace(part, stack[row]);
+      put(client, own);
+    }
+  }
+  for (const auto& [name, stack] : tensors)
+    if (name.starts_with(stacked_prefix) && !tensors.contains(name.substr(0, name.find('/', stacked_prefix.size()))))
+      throw Error(Fault::checkpoint, source, "no clients own the rows of " + name);
+}
+
 void ClientStore::link_files(const fs::path& folder) const {
   const std::lock_guard lock(guard_);
   fs::remove_all(folder);
@@ -159,12 +234,8 @@ void ClientStore::restore(const TensorMap& tensors, const fs::path& folder, cons
       throw Error(Fault::checkpoint, source, "no client owns the tensor " + name);
     clients[client].emplace(name.substr(slash + 1), tensor);
   }
-  for (const auto& [client, own] : clients) {
-    auto& kept = committed_[client];
-    kept.tensors = PackedTensors(own, layout_);
-    kept.bytes = kept.tensors.bytes();
-    used_ += kept.bytes;
-  }
+  for (const auto& [client, own] : clients) put(client, own);
+  put_stacked(tensors, source);
   // Existing files belong to rounds after the checkpoint.
   if (!folder_.empty()) fs::remove_all(folder_);
   if (!fs::exists(folder)) return;

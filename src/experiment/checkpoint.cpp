@@ -107,7 +107,7 @@ void save_checkpoint(const RunDirectory& directory, const ModelCard& card, const
   for (const auto& p : deployed.model->parameters)
     if (!torch::equal(deployed.view(p), checkpoint.global.view(p)))
       file.tensors.emplace(deployed_prefix + p.name, deployed.view(p));
-  file.tensors.merge(clients.in_memory());
+  file.tensors.merge(clients.stacked());
   add_checksum(file);
   clients.link_files(
       RunDirectory::clients_of(directory.checkpoint(checkpoint.round)));  // first: a checkpoint that exists is complete

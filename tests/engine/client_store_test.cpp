@@ -32,6 +32,39 @@ TEST(ClientStore, GivesCopies) {
   EXPECT_TRUE(torch::equal(store.read(1).at("sum"), torch::ones({2})));
 }
 
+/// Clients of two kinds, some of which keep nothing.
+TEST(ClientStore, ComesBackFromItsStacks) {
+  ClientStore store;
+  for (int64_t client = 0; client < 50; ++client) {
+    TensorMap state{{"sgb.error", torch::full({3}, client, torch::kDouble)}, {"steps", torch::tensor(client)}};
+    if (client % 7 == 3) state = {{"head/fc.weight", torch::full({2, 2}, static_cast<float>(client))}};
+    if (client % 5 != 1) store.write(client * 20000, state);
+  }
+  store.commit();
+  const auto stacks = store.stacked();
+  EXPECT_EQ(stacks.size(), 5U);  // the clients of each kind, and their tensors
+  ClientStore restored;
+  restored.restore(stacks, {}, "a.file");
+  const auto expected = store.in_memory(), found = restored.in_memory();
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    EXPECT_TRUE(torch::equal(found.at(name), tensor)) << name;
+    EXPECT_EQ(found.at(name).dtype(), tensor.dtype()) << name;
+  }
+}
+
+TEST(ClientStore, RefusesStacksThatBelongToNoClients) {
+  const auto two = torch::arange(2), rows = torch::zeros({2, 3});
+  for (const TensorMap& damaged :
+       {TensorMap{{"clients/0/sum", rows}}, TensorMap{{"clients/0", two}, {"clients/0/sum", torch::zeros({3, 3})}},
+        TensorMap{{"clients/0", two}, {"clients/0/sum", torch::tensor(1.0F)}},
+        TensorMap{{"clients/0", two.to(torch::kFloat)}, {"clients/0/sum", rows}},
+        TensorMap{{"clients/0", two - 1}, {"clients/0/sum", rows}},
+        TensorMap{{"clients/0", two * 0}, {"clients/0/sum", rows}},
+        TensorMap{{"clients/0", two}, {"clients/0/sum", rows}, {"client/1/sum", rows[0]}}})
+    expect_error(Fault::checkpoint, [&] { ClientStore().restore(damaged, {}, "a.file"); }, {"a.file", "clients/0"});
+}
+
 /// A checkpoint holds what it was given while training goes on.
 TEST(ClientStore, GivesCheckpointsWhatStays) {
   ClientStore store;

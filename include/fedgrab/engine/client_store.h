@@ -31,12 +31,15 @@ class ClientStore {
   void commit();
   void discard();
 
-  /// For checkpoints: what is in RAM as "client/<k>/<name>", what is on disk as links in a folder of the checkpoint's
-  /// own (none is made where there is nothing to link).
+  /// What is in RAM as "client/<k>/<name>".
   TensorMap in_memory() const;
+  /// For checkpoints: what is in RAM, the clients with the same tensors together: "clients/<group>/<name>" has a row
+  /// for each number in "clients/<group>". A tensor for each client would take more memory than its values.
+  TensorMap stacked() const;
+  /// What is on disk as links in a folder of the checkpoint's own (none is made where there is nothing to link).
   void link_files(const std::filesystem::path& folder) const;
-  /// The reverse of both. Ignores tensors of other names. Throws Error(Fault::checkpoint) with `source` as the file at
-  /// fault.
+  /// The reverse of all three. Ignores tensors of other names. Throws Error(Fault::checkpoint) with `source` as the
+  /// file at fault.
   void restore(const TensorMap& tensors, const std::filesystem::path& folder, const std::string& source);
   /// Removes the state of all others.
   void keep_only(const std::function<bool(int64_t client)>& wanted);
@@ -50,6 +53,8 @@ class ClientStore {
     int64_t bytes = 0;           // of RAM
   };
   void drop(Kept& kept);
+  void put(int64_t client, const TensorMap& tensors);
+  void put_stacked(const TensorMap& tensors, const std::string& source);
 
   std::filesystem::path folder_;
   int64_t memory_, used_ = 0;

@@ -32,6 +32,10 @@ class PackedTensors {
   PackedTensors(const TensorMap& tensors, std::shared_ptr<const TensorLayout>& recent);
 
   bool empty() const { return layout_ == nullptr; }
+  /// Null where it is empty.
+  const TensorLayout* layout() const { return layout_.get(); }
+  /// The bytes of one tensor of the layout.
+  const uint8_t* values(const TensorLayout::Entry& entry) const { return values_.get() + entry.offset; }
   /// Of the values.
   int64_t bytes() const;
   /// Share the memory, which lives as long as they do. Not to be written to.
