@@ -120,7 +120,7 @@ class Jobs(Case):
                 process.send_signal(number)  # to this process alone: it tells the others
                 _, err = process.communicate()
                 self.assertEqual(130, process.returncode, err)
-                self.assertIn("the same command goes on", err)
+                self.assertIn("the same command continues from here", err)
                 for pid in workers:
                     self.assertFalse(pathlib.Path(f"/proc/{pid}").exists())
                 self.check(f"out{number}", self.command(f"out{number}"))
