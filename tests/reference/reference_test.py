@@ -30,7 +30,24 @@ def tensors_of(path):
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
     body = data[8 + size:]
-    return {name: digest(body[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+    tensors = {name: body[slice(*entry["data_offsets"])] for name, entry in header.items()}
+    return {name: digest(value) for name, value in unstacked(tensors).items()}
+
+
+def unstacked(tensors):
+    """clients/GROUP/NAME has a row for each client in clients/GROUP: the rows as client/NUMBER/NAME."""
+    single = {}
+    for name, value in tensors.items():
+        owner, _, rest = name.partition("/")
+        group, _, part = rest.partition("/")
+        if owner != "clients":
+            single[name] = value
+        elif part:
+            clients = [number for number, in struct.iter_unpack("<q", tensors[f"clients/{group}"])]
+            row = len(value) // len(clients)
+            for place, client in enumerate(clients):
+                single[f"client/{client}/{part}"] = value[place * row:(place + 1) * row]
+    return single
 
 
 def timeless(value):
