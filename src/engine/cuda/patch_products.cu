@@ -1,7 +1,7 @@
 /// Forward pass, and input gradient at stride one. A patch comes to shared memory with a frame of one pixel (zeros
 /// outside the image); each tap multiplies the same rows, beginning at another one. So an image is read 1.6 times for
-/// nine taps instead of nine times. Rows of four pixels leave no room for a frame beside them: narrow images have one
-/// copy for each column of taps, and a patch is the same half of eight images.
+/// nine taps instead of nine times. A frame beside rows of four pixels would break their groups of eight: narrow images
+/// have one copy for each column of taps instead, and a patch is the same half of eight images.
 #include "patch_convolution.h"
 #include "patch_result.cuh"
 
